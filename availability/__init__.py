@@ -1,0 +1,1 @@
+"""What an outcome means for the error budget."""

@@ -1,0 +1,1 @@
+"""The HTTP application: settings, wiring, routes, command line."""

@@ -1,0 +1,1 @@
+"""The settings: from the YAML file to the frozen objects that a request meets."""

@@ -1,0 +1,1 @@
+"""A model and its decorators: providers, dialects, classifier, breaker, fallback, stream guard."""

@@ -1,0 +1,149 @@
+"""The settings of models: providers, targets, routes, and the policies that a target or a route may override."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, field_validator
+
+from quota.policy import QuotaPolicy
+from stanchion.model import Policy
+from stanchion.units import Count, Duration, Share, Size
+
+DIALECTS = ("openai",)
+"""Wire formats that this version speaks to a provider."""
+
+Dialect = Literal["openai"]
+
+
+class BreakerPolicy(Policy):
+    """When a target is left alone: the share of failed attempts in a sliding window."""
+
+    window: Duration = Field(30.0, gt=0, description="How far back attempts count.")
+    minimum: Count = Field(5, ge=1, description="Attempts in the window below which the breaker stays closed.")
+    failure_ratio: Share = Field(0.5, gt=0, description="Share of failed attempts at which it opens.")
+    cooldown: Duration = Field(10.0, gt=0, description="Time open before one probe; the real one is 1 to 1.25 times it.")
+
+
+class HoldsPolicy(Policy):
+    """How long a target is not chosen after a refusal that names no time."""
+
+    rate_limit: Duration = Field(30.0, description="After a rate limit without a hint.")
+    quota: Duration = Field(600.0, description="After a spent account; a shorter hint does not shorten it.")
+    credential: Duration = Field(300.0, description="After a refused key.")
+    model: Duration = Field(300.0, description="After an unknown or retired model.")
+    overloaded: Duration = Field(0.0, description="After an overload without a hint.")
+
+
+class RetryPolicy(Policy):
+    """Further tries on the same target."""
+
+    attempts: Count = Field(1, le=10, description="Further tries after the first one.")
+    max_wait: Duration = Field(3.0, description="Longest wait before a further try.")
+
+
+class TimeoutsPolicy(Policy):
+    """Limits of one attempt."""
+
+    connect: Duration = Field(3.0, gt=0, description="Until the connection stands, TLS included.")
+    first_output: Duration = Field(10.0, gt=0, description="Until the first output of a stream.")
+    idle: Duration = Field(15.0, gt=0, description="Between outputs of a stream; pings do not count.")
+    total: Duration = Field(120.0, gt=0, description="The whole attempt.")
+
+
+def _commit(value: Any) -> Any:
+    if value == "first_output":
+        return value
+    raise ValueError("the value is not a way to commit that this version knows: write first_output")
+
+
+Commit = Annotated[Literal["first_output"], BeforeValidator(_commit), WithJsonSchema({"const": "first_output"})]
+
+
+class StreamPolicy(Policy):
+    """How a streamed answer reaches the caller."""
+
+    commit: Commit = Field("first_output", description="From when on the answer is the caller's and no other target can serve.")
+    heartbeat: Duration = Field(15.0, gt=0, description="A comment line after this long without a byte to the caller.")
+    linger: Duration = Field(2.0, description="How long a provider may hold the connection after its finish reason.")
+
+
+class CredentialPolicy(Policy):
+    """One of several keys of a provider."""
+
+    name: str = Field(min_length=1)
+    api_key: SecretStr
+
+
+class ProviderPolicy(Policy):
+    """One provider: an address, a wire format and one or more keys."""
+
+    dialect: Dialect = Field(description="Wire format that the provider speaks.")
+    base_url: str = Field(description="What the dialect's SDK takes as its base URL; for openai with /v1.")
+    api_key: SecretStr | None = Field(None, description="The provider's key.")
+    credentials: tuple[CredentialPolicy, ...] | None = Field(None, description="Several keys, each with holds of its own.")
+    auth: Literal["key", "none"] = Field("key", description="none: the provider asks for no key.")
+    headers: dict[str, str] = Field(default_factory=dict, description="Headers sent with every request to the provider.")
+    max_connections: Count = Field(512, gt=0, description="Connections to the provider at once.")
+    max_connection_age: Duration = Field(300.0, gt=0, description="Age at which an idle connection is not used again.")
+    pool_wait: Duration = Field(1.0, gt=0, description="Longest wait for a free connection of the pool.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("the value is not a URL: write http:// or https://, a host, and the path that the SDK takes")
+        if parts.username or parts.password:
+            raise ValueError("the URL carries a user or a password: put the key under api_key")
+        if parts.query or parts.fragment:
+            raise ValueError("the URL carries a query or a fragment: leave both out")
+        return value.rstrip("/")
+
+
+Capability = Literal["tools", "vision", "audio", "json_schema", "logprobs"]
+
+
+class TargetPolicy(Policy):
+    """One model at one provider in one region."""
+
+    provider: str
+    model: str = Field(min_length=1, description="The model's name at the provider.")
+    credential: str | None = Field(None, description="Which of the provider's credentials; the first one if not written.")
+    region: str | None = Field(None, description="Where it runs; the gateway's own region if not written.")
+    context_window: Count | None = Field(None, gt=0, description="Tokens of input that the model takes.")
+    request_limit: Size | None = Field(None, gt=0, description="Bytes of request body that the provider takes.")
+    capabilities: tuple[Capability, ...] | None = Field(None, description="What the model can do; all of it if not written.")
+    breaker: BreakerPolicy | None = None
+    holds: HoldsPolicy | None = None
+    timeouts: TimeoutsPolicy | None = None
+    retry: RetryPolicy | None = None
+    quota: QuotaPolicy | None = None
+
+
+class RoutePolicy(Policy):
+    """The model name that callers ask for, and the targets that may answer, the preferred one first."""
+
+    targets: tuple[str, ...] = Field(min_length=1)
+    deadline: Duration | None = Field(None, gt=0, description="Bound on everything that one request waits for.")
+    timeouts: TimeoutsPolicy | None = None
+    retry: RetryPolicy | None = None
+    stream: StreamPolicy | None = None
+    on_content_policy: tuple[str, ...] = Field((), description="Targets to ask when a provider refuses the content.")
+
+    @field_validator("on_content_policy", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class DefaultsPolicy(Policy):
+    """What targets and routes have unless they say otherwise."""
+
+    breaker: BreakerPolicy = Field(default_factory=BreakerPolicy)
+    holds: HoldsPolicy = Field(default_factory=HoldsPolicy)
+    timeouts: TimeoutsPolicy = Field(default_factory=TimeoutsPolicy)
+    retry: RetryPolicy = Field(default_factory=RetryPolicy)
+    stream: StreamPolicy = Field(default_factory=StreamPolicy)
+    deadline: Duration = Field(120.0, gt=0)

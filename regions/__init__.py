@@ -1,0 +1,1 @@
+"""Regions. For now only their names, which targets refer to."""
