@@ -44,7 +44,9 @@ class GatewayPolicy(Policy):
     listen: str = Field("127.0.0.1:8080", description="Where agents connect.")
     admin: str = Field("127.0.0.1:8081", description="Metrics and administration.")
     tls: TlsPolicy | None = None
-    admin_token: SecretStr | None = Field(None, description="Bearer token of the admin address; required beyond loopback.")
+    admin_token: SecretStr | None = Field(
+        None, description="Bearer token of the admin address; required beyond loopback."
+    )
     max_body: Size = Field(32_000_000, gt=0, description="Largest request body, after decompression.")
     header_timeout: Duration = Field(10.0, gt=0, description="Until a connection has sent its request head.")
     body_timeout: Duration = Field(30.0, gt=0, description="Until the whole request body has arrived.")
@@ -63,7 +65,9 @@ class CallerPolicy(Policy):
 
     name: str = Field(min_length=1)
     key: SecretStr | None = None
-    key_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key, in lower-case hex.")
+    key_sha256: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the key, in lower-case hex."
+    )
     routes: tuple[str, ...] | None = Field(None, description="Routes it may use; all if not written.")
     priority: Literal["interactive", "standard", "batch"] = "interactive"
 
@@ -83,4 +87,6 @@ class SettingsFile(Policy):
     @field_validator("regions", mode="before")
     @classmethod
     def _empty_regions(cls, value: Any) -> Any:
-        return {name: {} if body is None else body for name, body in value.items()} if isinstance(value, dict) else value
+        return (
+            {name: {} if body is None else body for name, body in value.items()} if isinstance(value, dict) else value
+        )

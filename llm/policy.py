@@ -1,4 +1,4 @@
-"""The settings of models: providers, targets, routes, and the policies that a target or a route may override."""
+"""The settings of models: providers, targets, routes, and the policies that either may override."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class BreakerPolicy(Policy):
     window: Duration = Field(30.0, gt=0, description="How far back attempts count.")
     minimum: Count = Field(5, ge=1, description="Attempts in the window below which the breaker stays closed.")
     failure_ratio: Share = Field(0.5, gt=0, description="Share of failed attempts at which it opens.")
-    cooldown: Duration = Field(10.0, gt=0, description="Time open before one probe; the real one is 1 to 1.25 times it.")
+    cooldown: Duration = Field(
+        10.0, gt=0, description="Time open before one probe; the real one is 1 to 1.25 times it."
+    )
 
 
 class HoldsPolicy(Policy):
@@ -64,7 +66,9 @@ Commit = Annotated[Literal["first_output"], BeforeValidator(_commit), WithJsonSc
 class StreamPolicy(Policy):
     """How a streamed answer reaches the caller."""
 
-    commit: Commit = Field("first_output", description="From when on the answer is the caller's and no other target can serve.")
+    commit: Commit = Field(
+        "first_output", description="From when on the answer is the caller's and no other target can serve."
+    )
     heartbeat: Duration = Field(15.0, gt=0, description="A comment line after this long without a byte to the caller.")
     linger: Duration = Field(2.0, description="How long a provider may hold the connection after its finish reason.")
 
@@ -82,9 +86,13 @@ class ProviderPolicy(Policy):
     dialect: Dialect = Field(description="Wire format that the provider speaks.")
     base_url: str = Field(description="What the dialect's SDK takes as its base URL; for openai with /v1.")
     api_key: SecretStr | None = Field(None, description="The provider's key.")
-    credentials: tuple[CredentialPolicy, ...] | None = Field(None, description="Several keys, each with holds of its own.")
+    credentials: tuple[CredentialPolicy, ...] | None = Field(
+        None, min_length=1, description="Several keys, each with holds of its own."
+    )
     auth: Literal["key", "none"] = Field("key", description="none: the provider asks for no key.")
-    headers: dict[str, str] = Field(default_factory=dict, description="Headers sent with every request to the provider.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="Headers sent with every request to the provider."
+    )
     max_connections: Count = Field(512, gt=0, description="Connections to the provider at once.")
     max_connection_age: Duration = Field(300.0, gt=0, description="Age at which an idle connection is not used again.")
     pool_wait: Duration = Field(1.0, gt=0, description="Longest wait for a free connection of the pool.")
@@ -92,9 +100,16 @@ class ProviderPolicy(Policy):
     @field_validator("base_url")
     @classmethod
     def _is_url(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the value is not a URL: write http:// or https://, a host, and the path that the SDK takes")
+        advice = "write http:// or https://, a host, and the path that the SDK takes"
+        if not value.isprintable() or " " in value:  # urlsplit would drop some of these in silence
+            raise ValueError(f"the URL holds a blank or a control character: {advice}")
+        try:
+            parts = urlsplit(value)
+            port = parts.port
+        except ValueError:  # its message quotes the host and what stands before it
+            raise ValueError(f"the value is not a URL: {advice}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+            raise ValueError(f"the value is not a URL: {advice}")
         if parts.username or parts.password:
             raise ValueError("the URL carries a user or a password: put the key under api_key")
         if parts.query or parts.fragment:
@@ -110,11 +125,15 @@ class TargetPolicy(Policy):
 
     provider: str
     model: str = Field(min_length=1, description="The model's name at the provider.")
-    credential: str | None = Field(None, description="Which of the provider's credentials; the first one if not written.")
+    credential: str | None = Field(
+        None, description="Which of the provider's credentials; the first one if not written."
+    )
     region: str | None = Field(None, description="Where it runs; the gateway's own region if not written.")
     context_window: Count | None = Field(None, gt=0, description="Tokens of input that the model takes.")
     request_limit: Size | None = Field(None, gt=0, description="Bytes of request body that the provider takes.")
-    capabilities: tuple[Capability, ...] | None = Field(None, description="What the model can do; all of it if not written.")
+    capabilities: tuple[Capability, ...] | None = Field(
+        None, description="What the model can do; all of it if not written."
+    )
     breaker: BreakerPolicy | None = None
     holds: HoldsPolicy | None = None
     timeouts: TimeoutsPolicy | None = None

@@ -18,12 +18,8 @@ class Policy(BaseModel):
 
     def merged(self, *overrides: Self | None) -> Self:
         """This policy with every key that an override wrote itself; later overrides win."""
-        written = {name: getattr(self, name) for name in self.model_fields_set}
+        written: dict[str, object] = {}
         for override in overrides:
             if override is not None:
                 written.update({name: getattr(override, name) for name in override.model_fields_set})
-        return type(self).model_construct(_fields_set=set(written), **{**_defaults(type(self)), **written})
-
-
-def _defaults(model: type[BaseModel]) -> dict[str, object]:
-    return {name: field.get_default(call_default_factory=True) for name, field in model.model_fields.items()}
+        return self.model_copy(update=written)

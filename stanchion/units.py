@@ -84,7 +84,14 @@ Size = Annotated[int, BeforeValidator(parse_size), _schema(_SIZE.pattern, "64KB"
 Share = Annotated[
     float,
     BeforeValidator(parse_share),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": _SHARE.pattern}, {"type": "number", "minimum": 0, "maximum": 1}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": _SHARE.pattern},
+                {"type": "number", "minimum": 0, "maximum": 1},
+            ]
+        }
+    ),
 ]
 Count = Annotated[int, BeforeValidator(parse_count), WithJsonSchema({"type": "integer", "minimum": 0})]
 Flag = Annotated[bool, BeforeValidator(parse_flag), WithJsonSchema({"type": "boolean"})]

@@ -1,0 +1,136 @@
+"""The two aiohttp applications: the address of the agents and the address of the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from gateway import http_errors
+from gateway.admin import Admin
+from gateway.chat import ChatCompletions
+from gateway.http_errors import HttpError
+from gateway.service import Service
+from stanchion import __version__
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Routes = Mapping[str, Mapping[str, Handler]]
+"""For each path its methods."""
+
+
+def public(service: Service) -> web.Application:
+    """What agents reach."""
+    models = Models(service)
+    health = Health(service)
+    return _application(
+        {
+            "/": {"GET": health.root, "HEAD": health.root},
+            "/livez": {"GET": health.live},
+            "/readyz": {"GET": health.ready},
+            "/v1/models": {"GET": _json_errors(models.list)},
+            "/v1/models/{model}": {"GET": _json_errors(models.one)},
+            "/v1/chat/completions": {"POST": ChatCompletions(service)},
+        }
+    )
+
+
+def admin(service: Service) -> web.Application:
+    """What operators reach; everything but the health checks asks for the token where one is set."""
+    handlers, health = Admin(service), Health(service)
+
+    def guarded(handler: Handler) -> Handler:
+        async def with_token(request: web.Request) -> web.StreamResponse:
+            handlers.allow(request)
+            return await handler(request)
+
+        return _json_errors(with_token)
+
+    return _application(
+        {
+            "/": {"GET": health.root, "HEAD": health.root},
+            "/livez": {"GET": health.live},
+            "/readyz": {"GET": health.ready},
+            "/metrics": {"GET": guarded(handlers.metrics)},
+            "/admin/v1/targets": {"GET": guarded(handlers.targets)},
+        }
+    )
+
+
+class Health:
+    """Whether the process lives, and whether it should be sent requests."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def root(self, request: web.Request) -> web.Response:
+        return _json({"name": "stanchion", "version": __version__})
+
+    async def live(self, request: web.Request) -> web.Response:
+        return _json({"live": True})
+
+    async def ready(self, request: web.Request) -> web.Response:
+        ready = not self._service.draining
+        return _json({"ready": ready, "draining": not ready}, status=200 if ready else 503)
+
+
+class Models:
+    """`GET /v1/models`: the routes that a caller may use, under their names."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def list(self, request: web.Request) -> web.Response:
+        caller = self._service.callers.identify(request.headers)
+        names = [name for name in self._service.routes if caller.may_use(name)]
+        return _json({"object": "list", "data": [_model(name) for name in names]})
+
+    async def one(self, request: web.Request) -> web.Response:
+        caller = self._service.callers.identify(request.headers)
+        name = request.match_info["model"]
+        names = [known for known in self._service.routes if caller.may_use(known)]
+        if name not in names:
+            raise http_errors.route_unknown(name, names)
+        return _json(_model(name))
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "stanchion"}
+
+
+def _application(routes: Routes) -> web.Application:
+    app = web.Application(client_max_size=0)
+    for path, methods in routes.items():
+        for method, handler in methods.items():
+            app.router.add_route(method, path, handler)
+        app.router.add_route("*", path, _json_errors(_refuse(http_errors.wrong_method(sorted(methods)))))
+    app.router.add_route("*", "/{path:.*}", _json_errors(_refuse(http_errors.unknown_path())))
+    return app
+
+
+def _refuse(error: HttpError) -> Handler:
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        raise error
+
+    return refuse
+
+
+def _json_errors(handler: Handler) -> Handler:
+    """Errors as the dialect's JSON. Not a middleware: those cost every request, the hot path has its own net."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except HttpError as error:
+            return web.Response(
+                status=error.status,
+                body=error.body(),
+                headers={"Content-Type": "application/json", **error.header_fields()},
+            )
+
+    return answer
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")

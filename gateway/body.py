@@ -1,0 +1,52 @@
+"""Reading a caller's body: bounded in size and time, whatever the caller does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+from aiohttp import web
+
+from gateway.http_errors import HttpError
+
+
+async def read_body(request: web.BaseRequest, limit: int, timeout_s: float) -> bytes:
+    """The whole body, decompressed. Raises HttpError: 408, 413, 415 or 400.
+
+    The declared length is refused before anything is read; otherwise the count is what decides, after decompression.
+    """
+    _check_type(request)
+    declared = request.content_length
+    if declared is not None and declared > limit:
+        raise _too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    content = request.content
+    try:
+        if declared is not None and content.is_eof():
+            return await content.read()
+        async with asyncio.timeout(timeout_s):
+            while data := await content.readany():
+                size += len(data)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(data)
+    except TimeoutError:
+        message = f"the body did not arrive within {timeout_s:g} s (gateway.body_timeout)"
+        raise HttpError(408, "bad_request", message, close=True) from None
+    except (aiohttp.web.RequestPayloadError, aiohttp.http.HttpProcessingError):
+        message = "the body cannot be read: its framing or its Content-Encoding is broken"
+        raise HttpError(400, "bad_request", message, retry=False, close=True) from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _check_type(request: web.BaseRequest) -> None:
+    kind = request.headers.get("Content-Type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        message = "the Content-Type has to be application/json"
+        raise HttpError(415, "bad_request", message, retry=False)
+
+
+def _too_large(limit: int) -> HttpError:
+    message = f"the body is larger than {limit} bytes (gateway.max_body)"
+    return HttpError(413, "too_large", message, code="request_too_large", retry=False, close=True)

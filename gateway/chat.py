@@ -1,0 +1,270 @@
+"""`POST /v1/chat/completions`: from the caller's bytes to the route, and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from availability.outcome import Outcome
+from gateway import http_errors, turn
+from gateway.body import read_body
+from gateway.caller_stream import CallerStream
+from gateway.http_errors import HttpError
+from gateway.request_headers import commit_of, deadline_of, priority_of, traceparent_of
+from gateway.service import Service
+from gateway.settings.model import Caller
+from gateway.turn import OutcomeRecord, Turn
+from llm.answer import Usage
+from llm.attempt import Trail
+from llm.dialects import openai_request
+from llm.dialects.openai_request import ChatCall
+from llm.errors import InvalidRequest, RouteFailed, StreamInterrupted
+from llm.fallback import CommittedStream
+from llm.request import LlmRequest
+from llm.spec import RouteSpec
+
+_JSON = "application/json"
+
+
+class ChatCompletions:
+    """The handler. One instance serves all requests."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        """One turn. Exactly one outcome record is written for it, whatever happens."""
+        service = self._service
+        one = _Exchange(service, request, Turn(service.new_id(), service.clock.now()))
+        guard = None
+        task = asyncio.current_task()
+        assert task is not None, "a handler runs in a task"  # noqa: S101 - a programming error
+        service.running.add(task)
+        try:
+            call, route, llm_request = await one.read()
+            guard = service.clock.call_at(llm_request.deadline_at + _SLOW_CALLER_S, one.abandon)
+            service.metrics.turn_began(route.name)
+            try:
+                return await (one.stream(route, llm_request) if call.stream else one.plain(route, llm_request))
+            finally:
+                service.metrics.turn_left(route.name)
+        except HttpError as error:
+            one.ended(Outcome.REJECTED if error.status < 500 else Outcome.NO_TARGET, error.status, error)
+            return one.error_response(error)
+        except (asyncio.CancelledError, ConnectionError):
+            one.ended(Outcome.CLIENT_CLOSED, 499)
+            raise
+        except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the operator a line
+            service.log.event(
+                "error", "crash", request_id=one.turn.request_id, kind=type(error).__name__, where=_where(error)
+            )
+            one.ended(Outcome.FAILED, 500)
+            return one.error_response(http_errors.unexpected())
+        finally:
+            service.running.discard(task)
+            if guard is not None:
+                guard.cancel()
+
+
+_SLOW_CALLER_S = 5.0
+"""How long after the deadline a caller may still take to read what is ready."""
+
+
+class _Exchange:
+    """One request and what is written to it."""
+
+    def __init__(self, service: Service, request: web.Request, one: Turn) -> None:
+        self._service, self._request, self.turn = service, request, one
+        self._waited_s = 0.0
+        self._done = False
+
+    async def read(self) -> tuple[ChatCall, RouteSpec, LlmRequest]:
+        """Everything that is checked before a target is asked. Raises HttpError."""
+        service, request, headers = self._service, self._request, self._request.headers
+        caller = service.callers.identify(headers)
+        self.turn.caller = caller.name
+        if service.draining:
+            raise http_errors.draining()
+        limits = service.settings.gateway
+        began = service.clock.now()
+        body = await read_body(request, limits.max_body, limits.body_timeout)
+        self._waited_s = service.clock.now() - began
+        try:
+            call = openai_request.read(body)
+        except InvalidRequest as error:
+            raise http_errors.invalid(error) from None
+        self.turn.stream = call.stream
+        route = self._route(call.model, caller)
+        self.turn.route = route.name
+        commit_of(headers)
+        deadline_s = deadline_of(headers, route.deadline_s)
+        return (
+            call,
+            route,
+            LlmRequest(
+                id=self.turn.request_id,
+                call=call,
+                deadline_at=service.clock.now() + deadline_s,
+                priority=priority_of(headers, caller.priority),
+                traceparent=traceparent_of(headers),
+            ),
+        )
+
+    async def plain(self, route: RouteSpec, llm_request: LlmRequest) -> web.StreamResponse:
+        service = self._service
+        try:
+            async with service.engine.routes[route.name].generate(llm_request) as answer:
+                parts = []
+                while (batch := await answer.read()) is not None:
+                    parts.append(batch.data)
+        except RouteFailed as error:
+            return self._route_failed(error)
+        except StreamInterrupted as error:
+            failure = http_errors.interrupted(error)
+            self.ended(Outcome.FAILED, failure.status, failure, error.trail)
+            return self.error_response(failure)
+        response = web.Response(body=b"".join(parts), headers=self._answer_headers(answer))
+        response.content_type = _JSON
+        await response.prepare(self._request)
+        await response.write_eof()
+        self._answered(answer)
+        return response
+
+    async def stream(self, route: RouteSpec, llm_request: LlmRequest) -> web.StreamResponse:
+        service = self._service
+        out = CallerStream(self._request, service.clock, route.stream.heartbeat, self._own_headers)
+        async with out:
+            try:
+                async with service.engine.routes[route.name].generate(llm_request) as answer:
+                    await out.begin(self._stream_headers(answer))
+                    if out.early:
+                        await out.write(_trail_comment(answer.records))
+                    while (batch := await answer.read()) is not None:
+                        if batch.data:
+                            await out.write(batch.data)
+            except RouteFailed as error:
+                if not out.begun:
+                    return self._route_failed(error)
+                failure = http_errors.route_failed(error)
+                self.ended(turn.failed(error), 200, failure, error.trail)
+                await out.write(f": stanchion-attempts {failure.trail}\n\n".encode())
+                return await out.break_off(failure.event())
+            except StreamInterrupted as error:
+                failure = http_errors.interrupted(error)
+                self.ended(Outcome.STREAM_INTERRUPTED, 200, failure, error.trail)
+                return await out.break_off(failure.event())
+            except asyncio.CancelledError:
+                if service.stopping and out.begun:
+                    self.ended(Outcome.STREAM_INTERRUPTED, 200, http_errors.stopped())
+                    await out.break_off(http_errors.stopped().event())
+                raise
+            response = await out.end()
+            self._answered(answer)
+            return response
+
+    def abandon(self) -> None:
+        """The caller does not read, and the deadline has passed: let it go."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def ended(self, outcome: Outcome, status: int, error: HttpError | None = None, trail: Trail | None = None) -> None:
+        """Write the outcome record of a turn that was not answered, once."""
+        self._record(outcome, status, trail, error_class=error.error_class if error else None)
+
+    def error_response(self, error: HttpError) -> web.Response:
+        response = web.Response(
+            status=error.status, body=error.body(), headers={**self._own_headers(), **error.header_fields()}
+        )
+        response.content_type = _JSON
+        if error.close:
+            response.force_close()
+        return response
+
+    def _route(self, model: str, caller: Caller) -> RouteSpec:
+        route = self._service.routes.get(model)
+        if route is None:
+            known = [name for name in self._service.routes if caller.may_use(name)]
+            raise http_errors.route_unknown(model, known)
+        if not caller.may_use(model):
+            raise http_errors.route_forbidden(model)
+        return route
+
+    def _route_failed(self, error: RouteFailed) -> web.Response:
+        failure = http_errors.route_failed(error)
+        self.ended(turn.failed(error), failure.status, failure, error.trail)
+        return self.error_response(failure)
+
+    def _answered(self, answer: CommittedStream) -> None:
+        self._record(
+            turn.answered(answer.trail.records),
+            200,
+            answer.trail,
+            target=answer.target,
+            model=answer.progress.model or answer.model,
+            usage=answer.progress.usage,
+        )
+
+    def _record(
+        self,
+        outcome: Outcome,
+        status: int,
+        trail: Trail | None,
+        *,
+        target: str | None = None,
+        model: str | None = None,
+        usage: Usage | None = None,
+        error_class: str | None = None,
+    ) -> None:
+        if self._done:
+            return
+        self._done = True
+        one = self.turn
+        duration = self._service.clock.now() - one.began
+        records = trail.records if trail is not None else ()
+        waited = self._waited_s + (trail.waited_s if trail is not None else 0.0)
+        self._service.turn_ended(
+            OutcomeRecord(
+                request_id=one.request_id,
+                caller=one.caller,
+                route=one.route,
+                stream=one.stream,
+                outcome=outcome,
+                status=status,
+                duration_s=duration,
+                overhead_s=turn.overhead(duration, records, waited) if trail is not None else None,
+                target=target,
+                model=model,
+                usage=usage,
+                error_class=error_class,
+                records=records,
+            )
+        )
+
+    def _own_headers(self) -> dict[str, str]:
+        return {"x-stanchion-request-id": self.turn.request_id, "x-request-id": self.turn.request_id}
+
+    def _answer_headers(self, answer: CommittedStream) -> dict[str, str]:
+        return {
+            **self._own_headers(),
+            "x-stanchion-target": answer.target,
+            "x-stanchion-model": answer.model,
+            "x-stanchion-attempts": ", ".join(record.as_header() for record in answer.records),
+        }
+
+    def _stream_headers(self, answer: CommittedStream) -> Mapping[str, str]:
+        return {**self._answer_headers(answer), "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+def _trail_comment(records: object) -> bytes:
+    trail = ", ".join(record.as_header() for record in records)  # type: ignore[attr-defined]
+    return f": stanchion-attempts {trail}\n\n".encode()
+
+
+def _where(error: BaseException) -> str | None:
+    """File and line of the fault, without the values that a traceback would show."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return None if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

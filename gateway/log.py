@@ -1,0 +1,73 @@
+"""Logs: one line a request and one an event, as JSON or for a reader. Prompts, answers and keys are never in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import orjson
+
+from gateway.policy import LogPolicy
+from gateway.turn import OutcomeRecord
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_BAD = frozenset({"failed", "stream_interrupted", "no_target", "deadline"})
+
+
+class Log:
+    """Writes lines to `out`. `wall` is Unix time."""
+
+    def __init__(self, policy: LogPolicy, wall: Callable[[], float], out: TextIO) -> None:
+        self._least, self._json, self._wall, self._out = _LEVELS[policy.level], policy.format == "json", wall, out
+
+    def event(self, level: str, event: str, **fields: Any) -> None:
+        """One line; fields that are None are left out."""
+        if _LEVELS[level] < self._least:
+            return
+        moment = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
+        kept = {key: value for key, value in fields.items() if value is not None}
+        if self._json:
+            line = orjson.dumps({"time": moment, "level": level, "event": event, **kept}, default=str).decode()
+        else:
+            words = " ".join(f"{key}={_readable(value)}" for key, value in kept.items())
+            line = f"{moment[11:23]} {level:<7} {event:<8} {words}"
+        self._out.write(line + "\n")
+        self._out.flush()
+
+    def turn(self, record: OutcomeRecord) -> None:
+        """The one line of a request."""
+        level = "warning" if record.outcome.value in _BAD else "info"
+        if _LEVELS[level] < self._least:
+            return
+        self.event(
+            level,
+            "turn",
+            request_id=record.request_id,
+            route=record.route,
+            caller=record.caller,
+            outcome=record.outcome.value,
+            status=record.status,
+            target=record.target,
+            stream=record.stream,
+            ms=round(record.duration_s * 1000),
+            overhead_ms=None if record.overhead_s is None else round(record.overhead_s * 1000, 2),
+            input_tokens=record.usage.input_tokens if record.usage else None,
+            output_tokens=record.usage.output_tokens if record.usage else None,
+            error_class=record.error_class,
+            attempts=[attempt.as_header() for attempt in record.records] or None,
+        )
+
+
+def quiet_libraries() -> None:
+    """Keep libraries from writing lines of their own, which may hold what a caller sent."""
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(str(item) for item in value) + "]"
+    text = str(value)
+    return f'"{text}"' if " " in text else text

@@ -1,0 +1,157 @@
+"""Metrics: written from outcome and attempt records, and read from the live targets when they are scraped.
+
+Every label comes from the settings or from a fixed set, and every series that can be named beforehand is there with 0
+from the start, so that the first error of a kind is seen as an increase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from availability.outcome import Outcome
+from gateway.turn import OutcomeRecord
+from llm.attempt import SUCCESS, AttemptRecord
+from llm.classes import ErrorClass, Skip
+from llm.holds import Holds
+from llm.target import Target
+
+LONG_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 450, 600)
+"""Bounds for whole turns and first outputs, up to the longest request."""
+
+SHORT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1, 5)
+"""Bounds for the gateway's own time."""
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_NO_ROUTE = "other"
+_STATES = {"closed": 0, "half_open": 1, "open": 2}
+
+
+class Metrics:
+    """The registry of one gateway."""
+
+    def __init__(self, routes: Mapping[str, Sequence[str]], targets: Sequence[Target], holds: Holds) -> None:
+        """`routes`: for each route its targets, in order."""
+        self.registry = CollectorRegistry()
+        self._routes = frozenset(routes)
+        self._turns = self._counter("stanchion_turns", "Turns that are over.", ["route", "outcome"])
+        self._attempts = self._counter("stanchion_attempts", "Attempts that are over.", ["target", "outcome"])
+        self._rescues = self._counter(
+            "stanchion_rescues", "Turns answered by another target than the first.", ["route"]
+        )
+        self._failovers = self._counter(
+            "stanchion_failovers", "Moves from one target to the next.", ["from", "to", "reason"]
+        )
+        self._in_flight = Gauge("stanchion_in_flight", "Turns under way.", ["route"], registry=self.registry)
+        self._duration = self._histogram(
+            "stanchion_turn_duration_seconds", "From a turn's head to its last byte.", ["route"], LONG_S
+        )
+        self._first = self._histogram(
+            "stanchion_first_output_seconds", "From a streamed attempt's start to its first output.", ["target"], LONG_S
+        )
+        self._overhead = self._histogram(
+            "stanchion_overhead_seconds", "What the gateway itself took of a turn.", ["route"], SHORT_S
+        )
+        self._preset(routes, [target.spec.name for target in targets])
+        self.registry.register(_Live(targets, holds))
+
+    def turn_began(self, route: str) -> None:
+        self._in_flight.labels(route).inc()
+
+    def turn_left(self, route: str) -> None:
+        self._in_flight.labels(route).dec()
+
+    def turn(self, record: OutcomeRecord) -> None:
+        """Count a turn that is over."""
+        route = record.route if record.route in self._routes else _NO_ROUTE
+        self._turns.labels(route, record.outcome.value).inc()
+        if record.outcome is Outcome.RESCUED:
+            self._rescues.labels(route).inc()
+        if record.route in self._routes:
+            self._duration.labels(route).observe(record.duration_s)
+            if record.overhead_s is not None:
+                self._overhead.labels(route).observe(record.overhead_s)
+        for before, after in _moves(record.records):
+            self._failovers.labels(before.target, after.target, before.outcome or str(before.skip)).inc()
+
+    def attempt(self, record: AttemptRecord, first_output_s: float | None) -> None:
+        """Count an attempt that is over."""
+        self._attempts.labels(record.target, record.outcome or "").inc()
+        if first_output_s is not None:
+            self._first.labels(record.target).observe(first_output_s)
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, words: str, labels: list[str]) -> Counter:
+        return Counter(name, words, labels, registry=self.registry)
+
+    def _histogram(self, name: str, words: str, labels: list[str], bounds: Sequence[float]) -> Histogram:
+        return Histogram(name, words, labels, buckets=bounds, registry=self.registry)
+
+    def _preset(self, routes: Mapping[str, Sequence[str]], targets: Sequence[str]) -> None:
+        for route, stops in routes.items():
+            for outcome in Outcome:
+                self._turns.labels(route, outcome.value)
+            for metric in (self._rescues, self._in_flight, self._duration, self._overhead):
+                metric.labels(route)
+            reasons = [*(c.value for c in ErrorClass), *(s.value for s in Skip)]
+            for position, before in enumerate(stops):
+                for after in stops[position + 1 :]:
+                    for reason in reasons:
+                        self._failovers.labels(before, after, reason)
+        for outcome in Outcome:
+            self._turns.labels(_NO_ROUTE, outcome.value)
+        for target in targets:
+            for name in (SUCCESS, *(c.value for c in ErrorClass)):
+                self._attempts.labels(target, name)
+            self._first.labels(target)
+
+
+def _moves(records: Sequence[AttemptRecord]) -> Iterable[tuple[AttemptRecord, AttemptRecord]]:
+    """Each target that was left, with the one that came next."""
+    for before, after in pairwise(records):
+        if before.target != after.target:
+            yield before, after
+
+
+class _Live(Collector):
+    """State that is read when it is asked for, so that it is never stale."""
+
+    def __init__(self, targets: Sequence[Target], holds: Holds) -> None:
+        self._targets, self._holds = targets, holds
+
+    def collect(self) -> Iterable[Metric]:
+        breaker = GaugeMetricFamily("stanchion_breaker_state", "0 closed, 1 half open, 2 open.", labels=["target"])
+        hold = GaugeMetricFamily(
+            "stanchion_hold_seconds", "Seconds that a target is still held.", labels=["target", "reason"]
+        )
+        level = GaugeMetricFamily("stanchion_quota_level", "What a bucket holds now.", labels=["target", "kind"])
+        capacity = GaugeMetricFamily("stanchion_quota_capacity", "What a bucket can hold.", labels=["target", "kind"])
+        for target in self._targets:
+            name = target.spec.name
+            breaker.add_metric([name], _STATES[target.breaker_view().state])
+            held = target.hold()
+            for reason in _HOLD_REASONS:
+                left = self._holds.seconds_left(held) if held is not None and held.reason is reason else 0.0
+                hold.add_metric([name, reason.value], left)
+            levels = target.quota.levels()
+            for kind, bucket in (("requests", levels.requests), ("tokens", levels.tokens)):
+                if bucket is not None:
+                    level.add_metric([name, kind], bucket.level)
+                    capacity.add_metric([name, kind], bucket.capacity)
+        return (breaker, hold, level, capacity)
+
+
+_HOLD_REASONS = (
+    ErrorClass.RATE_LIMITED,
+    ErrorClass.QUOTA_EXHAUSTED,
+    ErrorClass.CREDENTIAL,
+    ErrorClass.MODEL_UNAVAILABLE,
+    ErrorClass.OVERLOADED,
+)

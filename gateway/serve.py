@@ -1,0 +1,143 @@
+"""The gateway process: bind, serve, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import sys
+from typing import TextIO
+
+from aiohttp import web
+
+from gateway import applications
+from gateway.log import quiet_libraries
+from gateway.policy import GatewayPolicy, split_address
+from gateway.server import GatewayRunner
+from gateway.service import Service
+from gateway.settings.model import Settings
+from gateway.wiring import build
+from stanchion import __version__
+
+EXIT_OK, EXIT_CANNOT_BIND = 0, 3
+_BACKLOG = 1024
+
+
+class CannotBind(Exception):
+    """An address cannot be used; the message says which and why."""
+
+
+class Server:
+    """A service behind its two addresses. `listen` and `admin` are the bound (host, port) once started."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        gateway = service.settings.gateway
+        self._public = GatewayRunner(applications.public(service), header_timeout_s=gateway.header_timeout)
+        self._admin = GatewayRunner(applications.admin(service), header_timeout_s=gateway.header_timeout)
+        self.listen: tuple[str, int] = ("", 0)
+        self.admin: tuple[str, int] = ("", 0)
+
+    async def start(self) -> None:
+        """Bind both addresses. Raises CannotBind."""
+        gateway = self.service.settings.gateway
+        self.admin = await _bind(self._admin, gateway.admin, "gateway.admin", None)
+        self.listen = await _bind(self._public, gateway.listen, "gateway.listen", _tls(gateway))
+
+    async def drain(self) -> bool:
+        """Readiness off, then wait until the running turns are over, at most `gateway.drain`. Whether they all were."""
+        service = self.service
+        service.draining = True
+        until = service.clock.now() + service.settings.gateway.drain
+        while service.in_flight and service.clock.now() < until:
+            await service.clock.sleep(0.05)
+        return not service.in_flight
+
+    async def close(self) -> None:
+        """Stop: what still runs is broken off with an error event."""
+        self.service.draining = self.service.stopping = True
+        running = list(self.service.running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._public.cleanup()
+        await self._admin.cleanup()
+        await self.service.engine.close()
+
+
+def run(settings: Settings, log_to: TextIO | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; a second one stops at once. The exit code: 0, or 3 when an address is taken."""
+    quiet_libraries()
+    main = _main(settings, log_to or sys.stderr)
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform; asyncio's own loop does
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def _main(settings: Settings, log_to: TextIO) -> int:
+    service = build(settings, log_to)
+    server = Server(service)
+    log = service.log
+    signals = _Signals()
+    try:
+        try:
+            await server.start()
+        except CannotBind as error:
+            log.event("error", "start", message=str(error))
+            return EXIT_CANNOT_BIND
+        log.event(
+            "info", "start", version=__version__, region=settings.gateway.region,
+            listen=_address(*server.listen), admin=_address(*server.admin), settings=settings.path,
+        )  # fmt: skip
+        await signals.first.wait()
+        log.event("info", "drain", in_flight=service.in_flight, seconds=settings.gateway.drain)
+        drained = asyncio.ensure_future(server.drain())
+        second = asyncio.ensure_future(signals.second.wait())
+        await asyncio.wait({drained, second}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (drained, second):
+            task.cancel()
+        await asyncio.gather(drained, second, return_exceptions=True)
+        log.event("info", "stop", broken_off=service.in_flight)
+        return EXIT_OK
+    finally:
+        await server.close()
+
+
+class _Signals:
+    """SIGTERM and SIGINT, counted."""
+
+    def __init__(self) -> None:
+        self.first, self.second = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._came)
+
+    def _came(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+async def _bind(runner: web.AppRunner, address: str, key: str, tls: ssl.SSLContext | None) -> tuple[str, int]:
+    await runner.setup()
+    host, port = split_address(address)
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls, backlog=_BACKLOG).start()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CannotBind(f"{key}: cannot listen on {address}: {reason}; free it or set another address") from None
+    bound = runner.addresses[0]
+    return str(bound[0]), int(bound[1])
+
+
+def _tls(gateway: GatewayPolicy) -> ssl.SSLContext | None:
+    if gateway.tls is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(gateway.tls.cert, gateway.tls.key)
+    return context
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

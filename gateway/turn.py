@@ -1,0 +1,67 @@
+"""The outcome record: one turn from its first byte to its last, from which metrics, log line and status are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from availability.outcome import Outcome
+from llm.answer import Usage
+from llm.attempt import AttemptRecord
+from llm.classes import ErrorClass
+from llm.errors import RouteFailed
+
+_OWN_FAULT = frozenset(
+    {ErrorClass.BAD_REQUEST, ErrorClass.CONTENT_POLICY, ErrorClass.CONTEXT_LENGTH, ErrorClass.TOO_LARGE}
+)
+
+
+@dataclass(slots=True)
+class Turn:
+    """A turn as it goes. Times are on the clock's `now` scale, in seconds."""
+
+    request_id: str
+    began: float
+    caller: str | None = None
+    route: str | None = None
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """A turn that is over. `overhead_s` is what the gateway itself took: neither attempts nor waits between them."""
+
+    request_id: str
+    caller: str | None
+    route: str | None
+    stream: bool
+    outcome: Outcome
+    status: int
+    duration_s: float
+    overhead_s: float | None = None
+    target: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    error_class: str | None = None
+    records: Sequence[AttemptRecord] = field(default=())
+
+
+def answered(records: Sequence[AttemptRecord]) -> Outcome:
+    """The outcome of a turn that was answered to its end."""
+    tried = [record for record in records if record.skip is None]
+    answering = tried[-1].target if tried else None
+    return Outcome.SUCCESS if not tried or tried[0].target == answering else Outcome.RESCUED
+
+
+def failed(error: RouteFailed) -> Outcome:
+    """The outcome of a turn that nothing answered."""
+    if error.deadline:
+        return Outcome.DEADLINE
+    if error.failure is None:
+        return Outcome.REJECTED if error.never_fits or error.unfit else Outcome.NO_TARGET
+    return Outcome.REJECTED if error.final and error.failure.error_class in _OWN_FAULT else Outcome.FAILED
+
+
+def overhead(duration_s: float, records: Sequence[AttemptRecord], waited_s: float) -> float:
+    """Seconds of a turn that were neither a provider's nor a wait's."""
+    return max(duration_s - sum(record.seconds for record in records) - waited_s, 0.0)

@@ -1,0 +1,75 @@
+"""The attempt record and the trail: what was tried, what was passed over, how each ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from llm.classes import ErrorClass, Skip, Verdict
+from llm.errors import Failure
+
+SUCCESS = "success"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One attempt, or one target passed over.
+
+    `outcome` is `success` or an error class for an attempt, None for a target passed over (then `skip` says why).
+    `seconds` is the time from the attempt's start to its end (to its first output, while a stream still runs).
+    """
+
+    target: str
+    outcome: str | None
+    seconds: float = 0.0
+    skip: Skip | None = None
+    failure: Failure | None = None
+    message: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.outcome == SUCCESS:
+            return Verdict.SUCCESS
+        return self.failure.verdict if self.failure else Verdict.NEUTRAL
+
+    @property
+    def milliseconds(self) -> int:
+        return round(self.seconds * 1000)
+
+    def as_header(self) -> str:
+        """`name;class=overloaded;ms=812` or `name;skip=context_window`."""
+        if self.skip is not None:
+            return f"{self.target};skip={self.skip.value}"
+        return f"{self.target};class={self.outcome};ms={self.milliseconds}"
+
+    def as_json(self) -> dict[str, object]:
+        """The record as it stands in error bodies and logs."""
+        if self.skip is not None:
+            return {"target": self.target, "skip": self.skip.value}
+        return {"target": self.target, "class": self.outcome, "ms": self.milliseconds}
+
+
+def cancelled(target: str, seconds: float) -> AttemptRecord:
+    """The record of an attempt whose caller left."""
+    return AttemptRecord(target, ErrorClass.CANCELLED.value, seconds)
+
+
+@dataclass(slots=True)
+class Trail:
+    """The records of one request, in order, and the seconds it waited between attempts."""
+
+    records: list[AttemptRecord] = field(default_factory=list)
+    waited_s: float = 0.0
+
+    def add(self, record: AttemptRecord) -> None:
+        self.records.append(record)
+
+    def attempts(self) -> Iterator[AttemptRecord]:
+        """The tries, without the targets passed over."""
+        return (record for record in self.records if record.skip is None)
+
+    def as_header(self) -> str:
+        return ", ".join(record.as_header() for record in self.records)
+
+    def as_json(self) -> list[dict[str, object]]:
+        return [record.as_json() for record in self.records]

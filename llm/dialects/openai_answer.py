@@ -1,0 +1,226 @@
+"""OpenAI chat completions, the answer: plain bodies checked, streams read event by event and passed on as they came.
+
+Corrected, and nothing else: a missing terminator after a finish reason, a missing finish reason before `[DONE]`, an empty
+finish reason (sent as null), a usage chunk that the caller did not ask for (dropped).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from llm.answer import Batch, Progress, Usage
+from llm.classes import ErrorClass
+from llm.classify import bad_response, classify_error
+from llm.errors import AttemptFailed, Failure
+from llm.sse import EventSplitter, EventTooLarge, read_event
+
+DONE = b"data: [DONE]\n\n"
+_EMPTY_FINISH = re.compile(rb'(?<!\\)"finish_reason"\s*:\s*""')
+_OUTPUT_KEYS = ("content", "reasoning_content", "reasoning", "refusal", "audio", "function_call")
+_CHARS_PER_TOKEN = 4
+_NOTHING = Batch(b"", False)
+
+
+class ChatStreamReader:
+    """Reads one stream of `choices` answers. `usage_asked`: the caller wants the usage chunk."""
+
+    def __init__(self, *, usage_asked: bool, choices: int = 1) -> None:
+        self.progress = Progress()
+        self._usage_asked, self._choices = usage_asked, choices
+        self._splitter = EventSplitter()
+        self._calls_in: dict[int, bool] = {}
+        self._finished: set[int] = set()
+        self._opening: dict[str, Any] = {}
+        self._good: list[bytes] = []
+        self._good_output = False
+
+    def feed(self, data: bytes) -> Batch:
+        try:
+            for raw in self._splitter.feed(data):
+                self._event(raw)
+        except EventTooLarge as error:
+            raise AttemptFailed(bad_response(f"the provider's stream is malformed: {error}")) from None
+        return self.take_good()
+
+    def take_good(self) -> Batch:
+        if not self._good:
+            return _NOTHING
+        batch = Batch(self._good[0] if len(self._good) == 1 else b"".join(self._good), self._good_output)
+        self._good, self._good_output = [], False
+        return batch
+
+    def end(self) -> Batch:
+        if self.progress.ended:
+            return _NOTHING
+        rest = self._splitter.rest
+        if rest.strip() and not self._finished:
+            raise AttemptFailed(bad_response("the provider's stream ended inside an event"))
+        if not self._finished or self._open_choices():
+            raise AttemptFailed(bad_response("the provider's stream ended without a finish reason"))
+        self._close()
+        self._good.append(DONE)
+        return self.take_good()
+
+    def _event(self, raw: bytes) -> None:
+        if self.progress.ended:
+            return
+        name, data = read_event(raw)
+        if data is None:
+            self._good.append(raw)
+            return
+        if data.strip() == b"[DONE]":
+            self._done(raw)
+            return
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            raise AttemptFailed(bad_response("the provider's stream holds an event that is not JSON")) from None
+        if not isinstance(chunk, dict):
+            raise AttemptFailed(bad_response("the provider's stream holds an event that is not an object"))
+        error = chunk.get("error")
+        if error or name == "error":
+            raise AttemptFailed(
+                classify_error(error or chunk, None, otherwise="the provider's stream reports an error")
+            )
+        self._chunk(raw, chunk)
+
+    def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> None:
+        choices = chunk.get("choices")
+        usage = chunk.get("usage")
+        if usage:
+            self.progress.usage = read_usage(usage) or self.progress.usage
+        if not isinstance(choices, list):
+            raise AttemptFailed(bad_response("the provider's stream holds a chunk without choices"))
+        if not self._opening:
+            self._opening = {key: chunk[key] for key in ("id", "created", "model") if key in chunk}
+            model = chunk.get("model")
+            self.progress.model = model if isinstance(model, str) else None
+        if not choices and usage and not self._usage_asked:
+            return  # asked for by the gateway, not by the caller
+        for choice in choices:
+            if not isinstance(choice, dict):
+                raise AttemptFailed(bad_response("the provider's stream holds a choice that is not an object"))
+            raw = self._choice(raw, choice)
+        self._good.append(raw)
+
+    def _choice(self, raw: bytes, choice: dict[str, Any]) -> bytes:
+        index = choice.get("index", 0)
+        index = index if isinstance(index, int) else 0
+        delta = choice.get("delta")
+        length = _output_length(delta) if isinstance(delta, dict) else 0
+        calls = isinstance(delta, dict) and bool(delta.get("tool_calls"))
+        self._calls_in[index] = self._calls_in.get(index, False) or calls
+        if length:
+            self._good_output = self.progress.output_seen = True
+            self.progress.output_tokens_seen += max(length // _CHARS_PER_TOKEN, 1)
+        finish = choice.get("finish_reason")
+        if finish == "":
+            raw = _EMPTY_FINISH.sub(b'"finish_reason":null', raw)
+        elif isinstance(finish, str):
+            self._finished.add(index)
+            self.progress.finish_reason = finish
+            self.progress.finishing = len(self._finished) >= self._choices
+        return raw
+
+    def _open_choices(self) -> list[int]:
+        return [index for index in self._calls_in if index not in self._finished]
+
+    def _done(self, raw: bytes) -> None:
+        if not self.progress.output_seen and not self._finished:
+            raise AttemptFailed(bad_response("the provider's stream ended without any output"))
+        for index in self._open_choices():
+            reason = "tool_calls" if self._calls_in[index] else "stop"
+            self.progress.finish_reason = reason
+            chunk = {
+                "object": "chat.completion.chunk",
+                **self._opening,
+                "choices": [{"index": index, "delta": {}, "finish_reason": reason}],
+            }
+            self._good.append(b"data: " + orjson.dumps(chunk) + b"\n\n")
+        self._close()
+        self._good.append(raw)
+
+    def _close(self) -> None:
+        if not self.progress.output_seen and self.progress.finish_reason == "stop":
+            raise AttemptFailed(EMPTY)
+        self.progress.ended = True
+
+
+EMPTY = Failure(ErrorClass.BAD_UPSTREAM_RESPONSE, "the provider's answer is complete and empty", 200)
+
+
+def read_plain(body: bytes, progress: Progress) -> Batch:
+    """Check a whole answer. Raises AttemptFailed for everything that is not a completion with output."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise AttemptFailed(bad_response("the provider answered 200 with a body that is not JSON")) from None
+    if not isinstance(value, dict):
+        raise AttemptFailed(bad_response("the provider answered 200 with a body that is not an object"))
+    if value.get("error"):
+        failure = classify_error(value["error"], None, otherwise="the provider answered 200 with an error inside")
+        raise AttemptFailed(_as_bad_response(failure))
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise AttemptFailed(bad_response("the provider answered 200 without choices"))
+    output = 0
+    for choice in choices:
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise AttemptFailed(bad_response("the provider answered 200 with a choice that has no message"))
+        output += _output_length(message)
+        if isinstance(choice.get("finish_reason"), str):
+            progress.finish_reason = choice["finish_reason"]
+    if not output and progress.finish_reason in ("stop", None):
+        raise AttemptFailed(EMPTY)
+    if _EMPTY_FINISH.search(body):
+        body = _EMPTY_FINISH.sub(b'"finish_reason":null', body)
+    progress.usage = read_usage(value.get("usage"))
+    model = value.get("model")
+    progress.model = model if isinstance(model, str) else None
+    progress.output_tokens_seen = output // _CHARS_PER_TOKEN
+    progress.output_seen = progress.ended = True
+    return Batch(body, True)
+
+
+def read_usage(usage: Any) -> Usage | None:
+    """Usage from the provider's object, None when it is not one."""
+    if not isinstance(usage, dict):
+        return None
+    taken, given = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not isinstance(taken, int) or not isinstance(given, int):
+        return None
+    return Usage(max(taken, 0), max(given, 0))
+
+
+def _as_bad_response(failure: Failure) -> Failure:
+    """An error inside a plain 200 is a bad answer, unless its own words say what it is beyond a status."""
+    if failure.error_class in (ErrorClass.SERVER_ERROR, ErrorClass.BAD_REQUEST):
+        return bad_response(failure.message)
+    return failure
+
+
+def _output_length(delta: dict[str, Any]) -> int:
+    """Characters of model output in a delta or message: text, reasoning, refusal, tool names and arguments."""
+    content = delta.get("content")
+    if content and isinstance(content, str):
+        return len(content) + (_calls_length(delta["tool_calls"]) if delta.get("tool_calls") else 0)
+    length = 0
+    for key in _OUTPUT_KEYS:
+        value = delta.get(key)
+        if value:
+            length += len(value) if isinstance(value, str | list) else 1
+    return length + _calls_length(delta.get("tool_calls"))
+
+
+def _calls_length(calls: Any) -> int:
+    length = 0
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") or call.get("custom") if isinstance(call, dict) else None
+        for key in ("name", "arguments", "input"):
+            value = function.get(key) if isinstance(function, dict) else None
+            length += len(value) if isinstance(value, str) else 0
+    return length

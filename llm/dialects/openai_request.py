@@ -1,0 +1,145 @@
+"""OpenAI chat completions, the request: read once, sent byte for byte with only the model and stream options changed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from llm.errors import InvalidRequest
+from llm.jsonspan import Span, splice, top_level
+
+BYTES_PER_TOKEN = 4
+"""Estimate for input: English text in common tokenizers has about four bytes a token (OpenAI's own rule of thumb)."""
+
+IMAGE_TOKENS = 1000
+"""Estimate for one image, in place of its encoded bytes (OpenAI vision guide: about 85 to 1500 a picture)."""
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_DATA_URL = re.compile(rb'"data:[^"]{256,}"')
+_EDITED = ("model", "stream_options")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCall:
+    """A chat completion as the caller sent it. `usage_asked`: the caller wants the usage chunk of a stream."""
+
+    body: bytes = field(repr=False)
+    model: str
+    stream: bool
+    usage_asked: bool
+    input_tokens: int
+    output_cap: int | None
+    choices: int
+    needs: frozenset[str]
+    spans: tuple[Span, ...] = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    def body_for(self, model: str) -> bytes:
+        """The caller's bytes with the model replaced and, in a stream, usage asked for. Nothing else changes."""
+        edits = [(span.start, span.end, orjson.dumps(model)) for span in self.spans if span.key == "model"]
+        if self.stream and not self.usage_asked:
+            edits += self._usage_edits()
+        return splice(self.body, edits)
+
+    def _usage_edits(self) -> list[tuple[int, int, bytes]]:
+        options = [span for span in self.spans if span.key == "stream_options"]
+        if not options:
+            at = next(span.end for span in self.spans if span.key == "model")
+            return [(at, at, b',"stream_options":{"include_usage":true}')]
+        edits = []
+        for span in options:
+            written = orjson.loads(self.body[span.start : span.end])
+            asked = {**(written or {}), "include_usage": True}
+            edits.append((span.start, span.end, orjson.dumps(asked)))
+        return edits
+
+
+def read(body: bytes) -> ChatCall:
+    """Read a caller's body. Raises InvalidRequest, which says what is wrong and where."""
+    if _NUL.search(body):
+        raise InvalidRequest("the body holds a NUL character (\\u0000), which providers refuse: remove it")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(_not_json(body, error)) from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("the body has to be a JSON object")
+    model = value.get("model")
+    if not isinstance(model, str) or not model:
+        raise InvalidRequest("model has to be a non-empty text: the name of a route (see GET /v1/models)", "model")
+    stream = value.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise InvalidRequest("stream has to be true or false", "stream")
+    messages = value.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise InvalidRequest("messages has to be a non-empty list", "messages")
+    options = value.get("stream_options")
+    if options is not None and not isinstance(options, dict):
+        raise InvalidRequest("stream_options has to be an object", "stream_options")
+    choices = _count(value, "n") or 1
+    return ChatCall(
+        body=body,
+        model=model,
+        stream=bool(stream),
+        usage_asked=bool(options and options.get("include_usage") is True),
+        input_tokens=_input_tokens(body),
+        output_cap=_output_cap(value, choices),
+        choices=choices,
+        needs=_needs(value, messages),
+        spans=tuple(span for span in top_level(body) if span.key in _EDITED),
+    )
+
+
+def _not_json(body: bytes, error: orjson.JSONDecodeError) -> str:
+    if not body.strip():
+        return "the body is empty: send a JSON object with model and messages"
+    return f"the body is not valid JSON: {error.msg.split(': line')[0]} (line {error.lineno}, column {error.colno})"
+
+
+def _count(value: dict[str, Any], key: str) -> int | None:
+    number = value.get(key)
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise InvalidRequest(f"{key} has to be a whole number of at least 1", key)
+    return number
+
+
+def _output_cap(value: dict[str, Any], choices: int) -> int | None:
+    """The largest of the caps: which one a target honours is the target's affair."""
+    caps = [cap for key in ("max_tokens", "max_completion_tokens") if (cap := _count(value, key)) is not None]
+    return max(caps) * choices if caps else None
+
+
+def _input_tokens(body: bytes) -> int:
+    size, images = len(body), 0
+    if size > 2000 and b'"data:' in body:
+        for match in _DATA_URL.finditer(body):
+            size, images = size - len(match[0]), images + 1
+    return size // BYTES_PER_TOKEN + images * IMAGE_TOKENS
+
+
+def _needs(value: dict[str, Any], messages: list[Any]) -> frozenset[str]:
+    needs = set()
+    if value.get("tools") or value.get("functions"):
+        needs.add("tools")
+    wanted = value.get("response_format")
+    if isinstance(wanted, dict) and wanted.get("type") == "json_schema":
+        needs.add("json_schema")
+    if value.get("logprobs"):
+        needs.add("logprobs")
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "image_url":
+                needs.add("vision")
+            elif kind == "input_audio":
+                needs.add("audio")
+    return frozenset(needs)

@@ -1,0 +1,210 @@
+"""A route as one `Llm`: its targets in order, under one deadline, with the trail of what was tried."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
+
+from llm import plan
+from llm.answer import Batch, LlmStream, Progress
+from llm.attempt import SUCCESS, AttemptRecord, Trail, cancelled
+from llm.classes import RULES
+from llm.errors import AttemptFailed, Failure, NotAdmitted, QuotaShort, RouteFailed, StreamInterrupted
+from llm.holds import Holds
+from llm.plan import Blocked
+from llm.request import LlmRequest
+from llm.spec import RouteSpec, Stop
+from llm.target import Target
+from stanchion.clock import Clock
+
+Observer = Callable[[AttemptRecord, float | None], None]
+"""Told every attempt when it is over, and the seconds to its first output where a stream had one."""
+
+
+class FallbackLlm:
+    """One route. Entering `generate` raises RouteFailed; reading from the answer raises StreamInterrupted."""
+
+    def __init__(
+        self,
+        route: RouteSpec,
+        targets: Mapping[str, Target],
+        holds: Holds,
+        clock: Clock,
+        random: Random,
+        observer: Observer,
+    ) -> None:
+        self._route, self._targets, self._holds = route, targets, holds
+        self._clock, self._random, self._observer = clock, random, observer
+
+    @asynccontextmanager
+    async def generate(self, request: LlmRequest) -> AsyncIterator[CommittedStream]:
+        walk = _Walk(self._route, self._targets, request)
+        committed: CommittedStream | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                committed = await self._open(walk, stack)
+                yield committed
+        except AttemptFailed as error:
+            if committed is None:
+                raise
+            self._holds.note(self._targets[committed.target].spec, error.failure)
+            self._observe(committed, walk, error.failure.error_class.value, error.failure)
+            raise StreamInterrupted(error.failure, walk.trail) from None
+        except BaseException:
+            if committed is not None:
+                self._observe(committed, walk, cancelled(committed.target, 0.0).outcome)
+            raise
+        else:
+            ended = committed.progress.ended
+            self._observe(committed, walk, SUCCESS if ended else cancelled(committed.target, 0.0).outcome)
+
+    async def _open(self, walk: _Walk, stack: AsyncExitStack) -> CommittedStream:
+        """Walk the targets until one has an answer; its attempt is then on `stack`. Raises RouteFailed."""
+        while (stop := walk.next()) is not None:
+            tries = 0
+            while True:
+                began = self._clock.now()
+                left = walk.request.deadline_at - began
+                if left <= 0:
+                    raise walk.failed(deadline=True)
+                attempt = walk.request.within(
+                    plan.limits(stop, walk.request.call, left, others_left=walk.others_left())
+                )
+                target = self._targets[stop.target.name]
+                try:
+                    stream = await stack.enter_async_context(target.llm.generate(attempt))
+                except NotAdmitted as refused:
+                    walk.refused(stop, refused)
+                    break
+                except AttemptFailed as error:
+                    tries += 1
+                    wait = self._after_failure(walk, stop, error.failure, began, tries)
+                    if wait is None:
+                        break
+                    walk.trail.waited_s += wait
+                    await self._clock.sleep(wait)
+                except asyncio.CancelledError:
+                    record = cancelled(stop.target.name, self._clock.now() - began)
+                    walk.trail.add(record)
+                    self._observer(record, None)
+                    raise
+                else:
+                    seconds = self._clock.now() - began
+                    return CommittedStream(stream, stop, walk.trail, began, seconds)
+        raise walk.failed(deadline=walk.request.deadline_at <= self._clock.now())
+
+    def _after_failure(self, walk: _Walk, stop: Stop, failure: Failure, began: float, tries: int) -> float | None:
+        """Write the attempt down; seconds to wait before the next try here, None to go on."""
+        now = self._clock.now()
+        record = AttemptRecord(stop.target.name, failure.error_class.value, now - began, failure=failure)
+        walk.trail.add(record)
+        self._observer(record, None)
+        self._holds.note(stop.target, failure)
+        wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
+        if wait is None:
+            walk.after(stop, failure)
+        return wait
+
+    def _observe(
+        self, committed: CommittedStream, walk: _Walk, outcome: str | None, failure: Failure | None = None
+    ) -> None:
+        record = AttemptRecord(committed.target, outcome, self._clock.now() - committed.began, failure=failure)
+        walk.trail.add(record)
+        self._observer(record, committed.first_output_s if committed.stream else None)
+
+
+class CommittedStream:
+    """The answer of a route. It is the caller's now: no other target will serve."""
+
+    __slots__ = ("_stream", "began", "first_output_s", "model", "progress", "records", "stream", "target", "trail")
+
+    def __init__(self, stream: LlmStream, stop: Stop, trail: Trail, began: float, seconds: float) -> None:
+        self._stream = stream
+        self.stream, self.progress = stream.stream, stream.progress
+        self.target, self.model = stop.target.name, stop.target.model
+        self.began, self.first_output_s = began, seconds
+        self.records: Sequence[AttemptRecord] = (*trail.records, AttemptRecord(self.target, SUCCESS, seconds))
+        self.trail = trail
+
+    progress: Progress
+
+    async def read(self) -> Batch | None:
+        return await self._stream.read()
+
+
+class _Walk:
+    """The way of one request along the targets of its route."""
+
+    def __init__(self, route: RouteSpec, targets: Mapping[str, Target], request: LlmRequest) -> None:
+        self.request, self.trail = request, Trail()
+        self._route, self._targets = route, targets
+        self._ahead = list(route.stops)
+        self._last: Failure | None = None
+        self._short: dict[str, Blocked] = {}
+
+    def next(self) -> Stop | None:
+        """The next target that may be tried; those passed over on the way are in the trail."""
+        while self._ahead:
+            stop = self._ahead.pop(0)
+            name = stop.target.name
+            if (reason := plan.unfit(stop.target, self.request.call)) is not None:
+                self.trail.add(plan.passed_over(name, *reason))
+            elif (blocked := self._targets[name].blocked()) is not None:
+                self.trail.add(plan.passed_over(name, blocked.skip, blocked.message))
+            else:
+                return stop
+        return None
+
+    def others_left(self) -> bool:
+        """Whether another target could be tried after this one, as things stand."""
+        return any(
+            plan.unfit(stop.target, self.request.call) is None and self._targets[stop.target.name].blocked() is None
+            for stop in self._ahead
+        )
+
+    def refused(self, stop: Stop, refused: NotAdmitted) -> None:
+        name = stop.target.name
+        self.trail.add(plan.passed_over(name, refused.skip, refused.message))
+        never = isinstance(refused, QuotaShort) and refused.never
+        self._short[name] = Blocked(refused.skip, refused.message, refused.retry_after_s, never=never)
+
+    def after(self, stop: Stop, failure: Failure) -> None:
+        """This target is left for good: keep those ahead that can cure the failure."""
+        self._last = failure
+        onward = RULES[failure.error_class].onward
+        if onward == "nowhere":
+            self._ahead = []
+        elif onward == "content_policy":
+            tried = {record.target for record in self.trail.records}
+            self._ahead = [other for other in self._route.on_content_policy if other.target.name not in tried]
+        elif onward != "any":
+            self._keep_cures(stop, failure)
+
+    def failed(self, *, deadline: bool) -> RouteFailed:
+        return plan.conclude(self.trail, self._last, self._blocked(), deadline=deadline)
+
+    def _keep_cures(self, stop: Stop, failure: Failure) -> None:
+        kept = []
+        for other in self._ahead:
+            skip = plan.cures(RULES[failure.error_class].onward, stop.target, other.target, self.request.call)
+            if skip is None:
+                kept.append(other)
+            else:
+                message = f"no larger than what {stop.target.name} refused"
+                self.trail.add(plan.passed_over(other.target.name, skip, message))
+        self._ahead = kept
+
+    def _blocked(self) -> list[Blocked]:
+        """Why no target that fits the call can be tried now; empty when one could."""
+        blocks = []
+        for stop in self._route.stops:
+            if plan.unfit(stop.target, self.request.call) is not None:
+                continue
+            name = stop.target.name
+            block = self._targets[name].blocked() or self._short.get(name)
+            if block is None:
+                return []
+            blocks.append(block)
+        return blocks

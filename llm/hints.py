@@ -1,0 +1,65 @@
+"""When a provider says it can be asked again: every form that its headers use, read into seconds.
+
+Forms: `Retry-After` as seconds (fractions too) or an HTTP date (RFC 9110, 10.2.3), `retry-after-ms`, and OpenAI's
+`x-ratelimit-reset-*` durations such as `6m0s` or `28ms`, which count only beside a `remaining` of 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_EPOCH_FLOOR_S = 1_000_000_000.0
+"""Plain numbers above this are Unix times, not spans (they would be 31 years)."""
+
+
+def seconds(text: str, wall: float) -> float | None:
+    """Seconds from now that `text` names, 0 for a past time, None when it is none of the forms. `wall`: Unix time."""
+    text = text.strip()
+    number = _number(text)
+    if number is not None:
+        if number >= _EPOCH_FLOOR_S:
+            return max(number - wall, 0.0)
+        return number if number >= 0 and math.isfinite(number) else None
+    if text and "".join(match[0] for match in _PART.finditer(text)) == text:
+        return sum(float(match[1]) * _UNITS[match[2]] for match in _PART.finditer(text))
+    moment = _moment(text)
+    return None if moment is None else max(moment - wall, 0.0)
+
+
+def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
+    """The provider's hint in seconds, the most exact form first; None when there is none that can be read."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None and milliseconds >= 0 and math.isfinite(milliseconds):
+        return milliseconds / 1000
+    if "retry-after" in headers and (hint := seconds(headers["retry-after"], wall)) is not None:
+        return hint
+    resets = [
+        hint
+        for kind in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0"
+        and (hint := seconds(headers.get(f"x-ratelimit-reset-{kind}", ""), wall)) is not None
+    ]
+    return max(resets, default=None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _moment(text: str) -> float | None:
+    for parse in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = parse(text)
+        except (ValueError, TypeError, IndexError):
+            continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None

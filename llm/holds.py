@@ -1,0 +1,96 @@
+"""Holds: spans in which a credential, a model or a target is not asked, because the provider said so.
+
+A hold only grows: of two ends the later one stands, with its reason. Times are on the clock's `now` scale, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llm.classes import RULES, ErrorClass, HoldScope, Rule
+from llm.errors import Failure
+from llm.policy import HoldsPolicy
+from llm.spec import TargetSpec
+
+_Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why and until when. `scope` is what is held: the credential, the provider's model, or the target alone."""
+
+    reason: ErrorClass
+    scope: HoldScope
+    until: float
+
+
+class Holds:
+    """The holds of every target. `now` is monotonic seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._holds: dict[_Key, Hold] = {}
+
+    def note(self, target: TargetSpec, failure: Failure) -> Hold | None:
+        """Hold what this failure says should rest; None when it says nothing."""
+        rule = RULES[failure.error_class]
+        span = _span(rule, target.holds, failure.retry_after_s)
+        if span <= 0:
+            return None
+        hold = Hold(failure.error_class, rule.scope, self._now() + span)
+        key = _key(target, failure.error_class, rule.scope)
+        current = self._holds.get(key)
+        if current is None or hold.until > current.until:
+            self._holds[key] = hold
+        return self._holds[key]
+
+    def of(self, target: TargetSpec) -> Hold | None:
+        """The longest hold that stands in the way of `target` now."""
+        if not self._holds:
+            return None
+        found: Hold | None = None
+        now = self._now()
+        for key in _keys(target):
+            hold = self._holds.get(key)
+            if hold is None:
+                continue
+            if hold.until <= now:
+                del self._holds[key]
+            elif found is None or hold.until > found.until:
+                found = hold
+        return found
+
+    def seconds_left(self, hold: Hold) -> float:
+        return max(hold.until - self._now(), 0.0)
+
+
+def _span(rule: Rule, policy: HoldsPolicy, hint: float | None) -> float:
+    if rule.hold is None:
+        return 0.0
+    default: float = getattr(policy, rule.hold)
+    if hint is None:
+        return default
+    return max(hint, default) if rule.floor else hint
+
+
+def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:
+    """A rate limit of a credential counts per model, as the OpenAI dialect's providers count it; a spent account does not."""
+    provider, credential = target.provider.name, target.credential.name
+    if scope == "target":
+        return ("target", target.name)
+    if scope == "model":
+        return ("model", provider, target.model)
+    if reason is ErrorClass.RATE_LIMITED:
+        return ("credential", provider, credential, target.model)
+    return ("credential", provider, credential)
+
+
+def _keys(target: TargetSpec) -> tuple[_Key, ...]:
+    provider, credential = target.provider.name, target.credential.name
+    return (
+        ("target", target.name),
+        ("model", provider, target.model),
+        ("credential", provider, credential, target.model),
+        ("credential", provider, credential),
+    )

@@ -1,0 +1,151 @@
+"""The pure decisions of a fallback: who may serve a call, within which limits, when to try again, what to tell at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from llm.attempt import AttemptRecord, Trail
+from llm.classes import RULES, ErrorClass, Onward, Skip
+from llm.errors import Failure, RouteFailed
+from llm.policy import RetryPolicy
+from llm.request import Call, Limits
+from llm.spec import Stop, TargetSpec
+
+_BACKOFF_S = 0.25
+STATIC_SKIPS = frozenset({Skip.CONTEXT_WINDOW, Skip.REQUEST_LIMIT, Skip.CAPABILITY})
+"""Reasons that lie in the request: waiting cures none of them."""
+
+
+def unfit(target: TargetSpec, call: Call) -> tuple[Skip, str] | None:
+    """Why `target` can never serve `call`, or None."""
+    if target.context_window is not None and call.input_tokens > target.context_window:
+        return (
+            Skip.CONTEXT_WINDOW,
+            f"about {call.input_tokens} input tokens, the window takes {target.context_window}",
+        )
+    if target.request_limit is not None and call.size > target.request_limit:
+        return Skip.REQUEST_LIMIT, f"{call.size} bytes of body, the provider takes {target.request_limit}"
+    if target.capabilities is not None and (missing := call.needs - target.capabilities):
+        return Skip.CAPABILITY, f"the request needs {', '.join(sorted(missing))}"
+    return None
+
+
+def cures(onward: Onward, failed: TargetSpec, other: TargetSpec, call: Call) -> Skip | None:
+    """None when `other` may cure what `failed` could not do, else the reason to pass it over.
+
+    An undeclared window or limit is taken as no larger: the declared one of the target that failed proves nothing else.
+    """
+    if onward == "larger_window":
+        least = failed.context_window or call.input_tokens
+        return None if other.context_window is not None and other.context_window > least else Skip.CONTEXT_WINDOW
+    if onward == "larger_limit":
+        least = failed.request_limit or call.size
+        return None if other.request_limit is not None and other.request_limit > least else Skip.REQUEST_LIMIT
+    return None
+
+
+def limits(stop: Stop, call: Call, left_s: float, *, others_left: bool) -> Limits:
+    """The limits of an attempt that starts with `left_s` seconds of the deadline left.
+
+    While another target is left, a plain attempt is cut early enough to leave that one its first-output time, but keeps at
+    least half of what is left. On the last target there is nowhere to go, so first output is not bounded.
+    """
+    timeouts = stop.timeouts
+    total = timeouts.total
+    cut: float | None = left_s
+    if others_left and not call.stream:
+        kept = left_s - min(timeouts.first_output, left_s / 2)
+        total, cut = min(total, kept), None
+    elif total <= left_s:
+        cut = None
+    return Limits(
+        connect_s=min(timeouts.connect, left_s),
+        first_output_s=timeouts.first_output if others_left else None,
+        idle_s=timeouts.idle,
+        total_s=total,
+        deadline_cut_s=cut,
+        fair_s=min(timeouts.first_output, timeouts.total),
+    )
+
+
+def retry_wait(failure: Failure, tries: int, policy: RetryPolicy, left_s: float, random: Random) -> float | None:
+    """Seconds to wait before the next try on the same target, None to leave it. `tries`: attempts made on it so far."""
+    rule = RULES[failure.error_class]
+    if rule.retry_here == "never" or tries > policy.attempts:
+        return None
+    hint = failure.retry_after_s
+    if rule.retry_here == "hint":
+        if hint is None:
+            return None
+        wait = hint
+    elif failure.error_class is ErrorClass.CONNECT and tries == 1:
+        wait = 0.0
+    else:
+        backoff = min(_BACKOFF_S * 2.0 ** (tries - 1), policy.max_wait)
+        wait = max(backoff * (0.5 + random.random() / 2), hint or 0.0)
+    return wait if wait <= policy.max_wait and wait < left_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A target that cannot be tried now. `retry_after_s`: seconds until it can, None when not known or never.
+
+    `reason` is the class of the hold where it is one.
+    """
+
+    skip: Skip
+    message: str
+    retry_after_s: float | None = None
+    reason: ErrorClass | None = None
+    never: bool = False
+
+
+def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, deadline: bool) -> RouteFailed:
+    """What to tell the caller when nothing answered.
+
+    `last` is the last attempt's failure; `blocked` tells, for every target that could serve the call at all, why it cannot
+    be tried now, and is empty when one of them could.
+    """
+    if deadline:
+        return RouteFailed("the request's deadline passed before a target answered", trail, failure=last, deadline=True)
+    waits = [block.retry_after_s for block in blocked if block.retry_after_s is not None]
+    earliest = min(waits, default=None)
+    if last is not None:
+        return RouteFailed(
+            last.message,
+            trail,
+            failure=last,
+            final=_final(trail, last),
+            retry_after_s=earliest or last.retry_after_s,
+        )
+    if all(record.skip in STATIC_SKIPS for record in trail.records):
+        return RouteFailed(_unfit_words(trail), trail, unfit=trail.records[-1].skip if trail.records else None)
+    if not blocked:
+        return RouteFailed("no target could be tried", trail, retry_after_s=0.0)
+    lasting = [block for block in blocked if not block.never]
+    if not lasting:
+        return RouteFailed(blocked[0].message, trail, never_fits=True)
+    shed = all(block.reason is ErrorClass.RATE_LIMITED or block.skip is Skip.QUOTA for block in lasting)
+    words = "; ".join(dict.fromkeys(block.message for block in blocked))
+    return RouteFailed(f"no target can be tried now: {words}", trail, retry_after_s=earliest, rate_limits_only=shed)
+
+
+def _final(trail: Trail, last: Failure) -> bool:
+    """Whether the provider's own status is the caller's answer: nobody else could cure it, or nobody else was there."""
+    if RULES[last.error_class].onward != "any":
+        return True
+    able = {record.target for record in trail.records if record.skip not in STATIC_SKIPS}
+    alone = len(able) == 1
+    return alone and last.status is not None and (last.status in (404, 410, 429, 529))
+
+
+def _unfit_words(trail: Trail) -> str:
+    reasons = "; ".join(f"{record.target}: {record.message}" for record in trail.records)
+    return f"no target of the route can serve this request ({reasons})"
+
+
+def passed_over(target: str, skip: Skip, message: str) -> AttemptRecord:
+    """The record of a target that was not tried."""
+    return AttemptRecord(target, None, skip=skip, message=message)

@@ -1,0 +1,139 @@
+"""A provider: the innermost `Llm`. It sends the caller's original in its dialect and reads the answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from llm.answer import Batch, Progress
+from llm.classes import ErrorClass
+from llm.classify import bad_response
+from llm.dialects.base import AnswerReader, Dialect
+from llm.errors import AttemptFailed, Failure
+from llm.request import Call, LlmRequest
+from llm.spec import TargetSpec
+from llm.transport.base import Transport, TransportError, WireRequest, WireResponse
+
+_ERROR_BODY_LIMIT = 256 * 1024
+_PLAIN_BODY_LIMIT = 64 * 1024 * 1024
+_USER_AGENT = ("User-Agent", "stanchion")
+
+
+class Provider:
+    """One model of one provider over one transport. Raises AttemptFailed; entering waits for the head of the answer."""
+
+    def __init__(self, target: TargetSpec, dialect: Dialect, transport: Transport, wall: Callable[[], float]) -> None:
+        self._target, self._dialect, self._transport, self._wall = target, dialect, transport, wall
+        self._headers = _headers(target, dialect)
+
+    @asynccontextmanager
+    async def generate(self, request: LlmRequest) -> AsyncIterator[ProviderStream]:
+        assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
+        call = request.call
+        accept = "text/event-stream" if call.stream else "application/json"
+        extra = (("traceparent", request.traceparent),) if request.traceparent else ()
+        wire = WireRequest(
+            self._target.provider.base_url + self._dialect.path(call),
+            (*self._headers, ("Accept", accept), *extra),
+            call.body_for(self._target.model),
+            request.limits.connect_s,
+        )
+        try:
+            async with self._transport.send(wire) as response:
+                if not 200 <= response.status < 300:
+                    body = await _read(response, _ERROR_BODY_LIMIT, cut=True)
+                    raise AttemptFailed(
+                        self._dialect.failure(response.status, dict(response.headers), body, self._wall())
+                    )
+                yield ProviderStream(response, self._dialect, call)
+        except TransportError as error:
+            raise AttemptFailed(_failure(error)) from None
+
+
+class ProviderStream:
+    """An open answer of a provider."""
+
+    __slots__ = ("_call", "_dialect", "_failed", "_reader", "_response", "progress", "stream")
+
+    def __init__(self, response: WireResponse, dialect: Dialect, call: Call) -> None:
+        self._response, self._dialect, self._call = response, dialect, call
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.stream = call.stream and kind == "text/event-stream"
+        self._reader: AnswerReader | None = dialect.reader(call) if self.stream else None
+        self.progress = self._reader.progress if self._reader else Progress()
+        self._failed: AttemptFailed | None = None
+
+    async def read(self) -> Batch | None:
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return await (self._read_stream(self._reader) if self._reader else self._read_plain())
+        except TransportError as error:
+            raise AttemptFailed(_failure(error)) from None
+
+    def finish(self) -> Batch | None:
+        """The provider lingers after its finish reason: end the answer now. Raises AttemptFailed when it is not complete."""
+        return self._reader.end() if self._reader else None
+
+    async def _read_stream(self, reader: AnswerReader) -> Batch | None:
+        while True:
+            data = await self._response.read_any()
+            if not data:
+                batch = reader.end()
+                return batch if batch.data else None
+            if reader.progress.ended:
+                continue  # after the terminator: only the end of the body is waited for
+            try:
+                batch = reader.feed(data)
+            except AttemptFailed as error:
+                good = reader.take_good()
+                if not good.data:
+                    raise
+                self._failed = error
+                return good
+            if batch.data:
+                return batch
+
+    async def _read_plain(self) -> Batch | None:
+        if self.progress.ended:
+            return None
+        body = await _read(self._response, _PLAIN_BODY_LIMIT)
+        if self._call.stream:
+            self._not_a_stream(body)
+        return self._dialect.read_plain(body, self._call, self.progress)
+
+    def _not_a_stream(self, body: bytes) -> None:
+        """A stream was asked for and a plain body came: its error if it holds one, else a bad answer."""
+        self._dialect.read_plain(body, self._call, Progress())
+        raise AttemptFailed(bad_response("the provider answered a stream request with a body that is not a stream"))
+
+
+async def _read(response: WireResponse, limit: int, *, cut: bool = False) -> bytes:
+    """The whole body. Over the limit: cut off there, or a bad answer."""
+    parts: list[bytes] = []
+    size = 0
+    while data := await response.read_any():
+        size += len(data)
+        parts.append(data)
+        if size > limit:
+            if not cut:
+                raise AttemptFailed(bad_response(f"the provider's answer is larger than {limit} bytes"))
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _headers(target: TargetSpec, dialect: Dialect) -> tuple[tuple[str, str], ...]:
+    """Everything that goes upstream besides the body: an allow list of our own making, nothing of the caller's."""
+    key = target.credential.api_key
+    own = (("Content-Type", "application/json"), ("Accept-Encoding", "identity"), _USER_AGENT)
+    return (*own, *(dialect.auth(key) if key else ()), *target.provider.headers)
+
+
+def _failure(error: TransportError) -> Failure:
+    classes = {
+        "connect": ErrorClass.CONNECT,
+        "cut": ErrorClass.BAD_UPSTREAM_RESPONSE,
+        "protocol": ErrorClass.BAD_UPSTREAM_RESPONSE,
+        "capacity": ErrorClass.LOCAL_CAPACITY,
+    }
+    return Failure(classes[error.kind], error.message)

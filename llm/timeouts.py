@@ -1,0 +1,188 @@
+"""The limits of one attempt: first output, idle between outputs, total. They count output, not bytes.
+
+A limit runs only while the provider is waited for: a caller who reads slowly does not make a provider late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from llm.answer import Batch
+from llm.classes import ErrorClass
+from llm.errors import AttemptFailed, Failure
+from llm.provider import Provider, ProviderStream
+from llm.request import Limits, LlmRequest
+from stanchion.clock import Clock, Timer
+
+_AFTER_DONE_S = 0.25
+"""How long the end of the body is waited for after the terminator, so that the connection can be used again."""
+
+
+class Timeouts:
+    """Bounds every wait of the provider inside it; `request.limits` are the bounds."""
+
+    def __init__(self, inner: Provider, clock: Clock, linger_s: float = 2.0) -> None:
+        self._inner, self._clock, self._linger_s = inner, clock, linger_s
+
+    @asynccontextmanager
+    async def generate(self, request: LlmRequest) -> AsyncIterator[TimedStream]:
+        assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
+        watch = _Watch(self._clock, request.limits, output_counts=request.call.stream)
+        opening = self._inner.generate(request)
+        try:
+            watch.begin()
+            try:
+                stream = await opening.__aenter__()
+            except asyncio.CancelledError:
+                watch.raise_if_tripped()
+                raise
+            finally:
+                watch.end()
+            try:
+                yield TimedStream(stream, watch, self._linger_s)
+            except BaseException as error:
+                if not await opening.__aexit__(type(error), error, error.__traceback__):
+                    raise
+            else:
+                await opening.__aexit__(None, None, None)
+        finally:
+            watch.close()
+
+
+class TimedStream:
+    """A provider's stream under its limits."""
+
+    __slots__ = ("_finished", "_inner", "_linger_s", "_watch", "progress", "stream")
+
+    def __init__(self, inner: ProviderStream, watch: _Watch, linger_s: float) -> None:
+        self._inner, self._watch, self._linger_s = inner, watch, linger_s
+        self.progress, self.stream = inner.progress, inner.stream
+        self._finished = False
+
+    async def read(self) -> Batch | None:
+        if self._finished:
+            return None
+        watch, progress = self._watch, self.progress
+        lingering = self.stream and (progress.finishing or progress.ended)
+        watch.begin((_AFTER_DONE_S if progress.ended else self._linger_s) if lingering else None)
+        try:
+            batch = await self._inner.read()
+        except asyncio.CancelledError:
+            if not watch.tripped():
+                raise
+            if not lingering or watch.kind is not None:
+                raise watch.error() from None
+            self._finished = True
+            batch = self._inner.finish()
+            return batch if batch and batch.data else None
+        finally:
+            watch.end()
+        if batch is not None and batch.output:
+            watch.output()
+        return batch
+
+
+class _Watch:
+    """One lazy timer over the waits of an attempt: it is set when none runs early enough, and re-set when it fires early."""
+
+    def __init__(self, clock: Clock, limits: Limits, *, output_counts: bool) -> None:
+        self._clock, self._limits, self._output_counts = clock, limits, output_counts
+        self._started = clock.now()
+        cut = limits.deadline_cut_s
+        self._total_at = self._started + (limits.total_s if cut is None else min(cut, limits.total_s))
+        self._output_seen = False
+        self._waited = 0.0
+        self._wait_began = 0.0
+        self._limit_at = 0.0
+        self._kind: ErrorClass | None = None
+        self.kind: ErrorClass | None = None
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._tripped = False
+
+    def begin(self, own_limit_s: float | None = None) -> None:
+        """A wait begins. `own_limit_s` replaces the idle limit; when it is what fires, `kind` is None."""
+        now = self._wait_began = self._clock.now()
+        self._limit_at, self._kind = self._total_at, ErrorClass.TIMEOUT_TOTAL
+        if own_limit_s is not None:
+            self._bound(now + own_limit_s, None)
+        elif self._output_counts:
+            if self._output_seen:
+                self._bound(now + self._limits.idle_s - self._waited, ErrorClass.TIMEOUT_IDLE)
+            elif self._limits.first_output_s is not None:
+                self._bound(now + self._limits.first_output_s - self._waited, ErrorClass.TIMEOUT_FIRST_TOKEN)
+        task = self._task = asyncio.current_task()
+        if task is not None:
+            self._cancelling = task.cancelling()
+        if self._timer is None or self._timer_at > self._limit_at:
+            self._arm()
+
+    def end(self) -> None:
+        self._task = None
+        self._waited += self._clock.now() - self._wait_began
+
+    def output(self) -> None:
+        """Output came: the idle limit starts anew."""
+        self._output_seen, self._waited = True, 0.0
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def tripped(self) -> bool:
+        """Whether the cancellation that just arrived was this watch's own, and nobody else's as well."""
+        if not self._tripped:
+            return False
+        self._tripped = False
+        task = asyncio.current_task()
+        return task is None or task.uncancel() <= self._cancelling
+
+    def raise_if_tripped(self) -> None:
+        if self.tripped():
+            raise self.error() from None
+
+    def error(self) -> AttemptFailed:
+        """The failure that the limit which fired is."""
+        ran = self._clock.now() - self._started
+        limits = self._limits
+        if self.kind is ErrorClass.TIMEOUT_FIRST_TOKEN:
+            return _failed(self.kind, f"no output from the provider within {limits.first_output_s:g} s")
+        if self.kind is ErrorClass.TIMEOUT_IDLE:
+            return _failed(self.kind, f"no further output from the provider for {limits.idle_s:g} s")
+        if limits.deadline_cut_s is not None and limits.deadline_cut_s <= limits.total_s:
+            fair = ran >= limits.fair_s - 0.001
+            kind = ErrorClass.TIMEOUT_TOTAL if fair else ErrorClass.DEADLINE
+            return _failed(kind, f"the request's deadline came {ran:.3g} s into the attempt")
+        return _failed(
+            ErrorClass.TIMEOUT_TOTAL,
+            f"the provider did not complete the answer within {limits.total_s:.3g} s",
+        )
+
+    def _bound(self, at: float, kind: ErrorClass | None) -> None:
+        if at < self._limit_at:
+            self._limit_at, self._kind = at, kind
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = self._limit_at
+        self._timer = self._clock.call_at(self._timer_at, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return  # nobody waits; the next wait sets the timer again
+        if self._clock.now() < self._limit_at:
+            self._arm()
+            return
+        self._tripped, self.kind = True, self._kind
+        self._task.cancel()
+
+
+def _failed(kind: ErrorClass, message: str) -> AttemptFailed:
+    return AttemptFailed(Failure(kind, message))

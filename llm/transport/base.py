@@ -1,0 +1,53 @@
+"""The interface between providers and an HTTP client. Clients retry nothing, follow nothing, and add no headers of a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """One POST. `url` is complete and encoded; `connect_s` bounds the connection, TLS included, in seconds."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(repr=False)
+    connect_s: float
+
+
+class WireResponse(Protocol):
+    """An answer whose head has come. Header names are lower case."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read_any(self) -> bytes:
+        """What has arrived, decompressed; b"" at the end of the body. Raises TransportError."""
+
+
+class TransportError(Exception):
+    """The wire failed. `kind`: `connect` before an answer, `cut` inside one, `capacity` when the own pool is full,
+    `protocol` when what came is not HTTP. The message names no URL and no key."""
+
+    def __init__(self, kind: Literal["connect", "cut", "capacity", "protocol"], message: str) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message
+
+
+class Transport(Protocol):
+    """One provider's connections."""
+
+    def send(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
+        """Send, and wait for the head of the answer. Raises TransportError.
+
+        Leaving the context before the body's end closes the connection; after it, the connection is used again.
+        """
+
+    async def close(self) -> None:
+        """Close every connection."""
