@@ -1,0 +1,92 @@
+"""From the valid file to what the gateway runs with: defaults applied, references followed, keys digested."""
+
+from __future__ import annotations
+
+from gateway.policy import CallerPolicy, SettingsFile
+from gateway.settings.model import Caller, Settings, digest
+from llm.policy import DefaultsPolicy, ProviderPolicy, RoutePolicy, TargetPolicy
+from llm.spec import Credential, ProviderSpec, RouteSpec, Stop, TargetSpec
+from quota.policy import QuotaPolicy
+
+SOLE_CREDENTIAL = "default"
+"""Name of the one credential of a provider that names none."""
+
+
+def resolve(file: SettingsFile, path: str) -> Settings:
+    """The settings of a file that passed every check. `path` is kept for messages and reloads."""
+    providers = {name: _provider(name, policy) for name, policy in file.providers.items()}
+    targets = {
+        name: _target(name, policy, providers[policy.provider], file.gateway.region, file.defaults)
+        for name, policy in file.targets.items()
+    }
+    routes = tuple(_route(name, policy, targets, file) for name, policy in file.routes.items())
+    used = dict.fromkeys([file.gateway.region, *(target.region for target in targets.values())])
+    return Settings(
+        gateway=file.gateway,
+        callers=tuple(_caller(policy) for policy in file.callers),
+        targets=tuple(targets.values()),
+        routes=routes,
+        regions=tuple(used if file.regions is None else file.regions),
+        path=path,
+    )
+
+
+def _provider(name: str, policy: ProviderPolicy) -> ProviderSpec:
+    if policy.credentials:
+        credentials = tuple(Credential(each.name, each.api_key.get_secret_value()) for each in policy.credentials)
+    else:
+        key = policy.api_key.get_secret_value() if policy.api_key is not None else None
+        credentials = (Credential(SOLE_CREDENTIAL, key),)
+    return ProviderSpec(
+        name=name,
+        dialect=policy.dialect,
+        base_url=policy.base_url,
+        credentials=credentials,
+        headers=tuple(policy.headers.items()),
+        max_connections=policy.max_connections,
+        max_connection_age_s=policy.max_connection_age,
+        pool_wait_s=policy.pool_wait,
+    )
+
+
+def _target(
+    name: str, policy: TargetPolicy, provider: ProviderSpec, own_region: str, defaults: DefaultsPolicy
+) -> TargetSpec:
+    named = (each for each in provider.credentials if policy.credential in (None, each.name))
+    return TargetSpec(
+        name=name,
+        provider=provider,
+        credential=next(named),
+        model=policy.model,
+        region=policy.region or own_region,
+        context_window=policy.context_window,
+        request_limit=policy.request_limit,
+        capabilities=None if policy.capabilities is None else frozenset(policy.capabilities),
+        breaker=defaults.breaker.merged(policy.breaker),
+        holds=defaults.holds.merged(policy.holds),
+        timeouts=defaults.timeouts.merged(policy.timeouts),
+        retry=defaults.retry.merged(policy.retry),
+        quota=policy.quota or QuotaPolicy(),
+    )
+
+
+def _route(name: str, policy: RoutePolicy, targets: dict[str, TargetSpec], file: SettingsFile) -> RouteSpec:
+    def stop(target_name: str) -> Stop:
+        target = targets[target_name]
+        # What the target merged keeps only written keys in its set, so the route's go on top of both.
+        return Stop(target, target.timeouts.merged(policy.timeouts), target.retry.merged(policy.retry))
+
+    return RouteSpec(
+        name=name,
+        stops=tuple(map(stop, policy.targets)),
+        on_content_policy=tuple(map(stop, policy.on_content_policy)),
+        deadline_s=file.defaults.deadline if policy.deadline is None else policy.deadline,
+        stream=file.defaults.stream.merged(policy.stream),
+    )
+
+
+def _caller(policy: CallerPolicy) -> Caller:
+    key = policy.key
+    key_sha256 = bytes.fromhex(policy.key_sha256 or "") if key is None else digest(key.get_secret_value())
+    routes = None if policy.routes is None else frozenset(policy.routes)
+    return Caller(policy.name, key_sha256, routes, policy.priority)
