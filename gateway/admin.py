@@ -12,7 +12,7 @@ from gateway.http_errors import HttpError
 from gateway.metrics import CONTENT_TYPE
 from gateway.service import Service
 from llm.target import Target
-from quota.target_quota import BucketLevel
+from quota.target_quota import Level
 from stanchion import __version__
 
 
@@ -93,5 +93,5 @@ class Admin:
         return {"name": name, "targets": stops, "usable": usable, "turns": turns}
 
 
-def _level(bucket: BucketLevel | None) -> dict[str, float] | None:
+def _level(bucket: Level | None) -> dict[str, float] | None:
     return None if bucket is None else {"level": round(bucket.level, 3), "capacity": round(bucket.capacity, 3)}

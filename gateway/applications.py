@@ -12,6 +12,7 @@ from gateway import http_errors
 from gateway.admin import Admin
 from gateway.chat import ChatCompletions
 from gateway.http_errors import HttpError
+from gateway.server import SERVER
 from gateway.service import Service
 from stanchion import __version__
 
@@ -31,7 +32,7 @@ def public(service: Service) -> web.Application:
             "/readyz": {"GET": health.ready},
             "/v1/models": {"GET": _json_errors(models.list)},
             "/v1/models/{model}": {"GET": _json_errors(models.one)},
-            "/v1/chat/completions": {"POST": ChatCompletions(service)},
+            "/v1/chat/completions": {"POST": ChatCompletions(service).complete},
         }
     )
 
@@ -126,11 +127,12 @@ def _json_errors(handler: Handler) -> Handler:
             return web.Response(
                 status=error.status,
                 body=error.body(),
-                headers={"Content-Type": "application/json", **error.header_fields()},
+                headers={"Content-Type": "application/json", "Server": SERVER, **error.header_fields()},
             )
 
     return answer
 
 
 def _json(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+    headers = {"Content-Type": "application/json", "Server": SERVER}
+    return web.Response(body=orjson.dumps(value), status=status, headers=headers)

@@ -13,6 +13,7 @@ from gateway.body import read_body
 from gateway.caller_stream import CallerStream
 from gateway.http_errors import HttpError
 from gateway.request_headers import commit_of, deadline_of, priority_of, traceparent_of
+from gateway.server import SERVER
 from gateway.service import Service
 from gateway.settings.model import Caller
 from gateway.turn import OutcomeRecord, Turn
@@ -34,7 +35,7 @@ class ChatCompletions:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def __call__(self, request: web.Request) -> web.StreamResponse:
+    async def complete(self, request: web.Request) -> web.StreamResponse:
         """One turn. Exactly one outcome record is written for it, whatever happens."""
         service = self._service
         one = _Exchange(service, request, Turn(service.new_id(), service.clock.now()))
@@ -243,7 +244,8 @@ class _Exchange:
         )
 
     def _own_headers(self) -> dict[str, str]:
-        return {"x-stanchion-request-id": self.turn.request_id, "x-request-id": self.turn.request_id}
+        request_id = self.turn.request_id
+        return {"x-stanchion-request-id": request_id, "x-request-id": request_id, "Server": SERVER}
 
     def _answer_headers(self, answer: CommittedStream) -> dict[str, str]:
         return {

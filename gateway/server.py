@@ -14,6 +14,8 @@ from aiohttp import web
 from gateway.http_errors import HttpError
 
 KEEPALIVE_S = 75.0
+SERVER = "stanchion"
+"""The Server header: the product, not what it is made of."""
 
 
 class GatewayProtocol(web.RequestHandler):
@@ -32,7 +34,7 @@ class GatewayProtocol(web.RequestHandler):
             error = HttpError(400, "bad_request", "the request is not valid HTTP", retry=False, close=True)
         else:
             error = HttpError(status, "internal", "the gateway failed on this request", retry=False, close=True)
-        response = web.Response(status=status, body=error.body(), headers=error.header_fields())
+        response = web.Response(status=status, body=error.body(), headers={"Server": SERVER, **error.header_fields()})
         response.content_type = "application/json"
         response.force_close()
         return response

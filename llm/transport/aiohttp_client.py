@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -129,7 +130,8 @@ def _connect_words(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "the provider's host name cannot be resolved"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to the provider ({error.os_error.strerror or type(error.os_error).__name__})"
+        number = error.os_error.errno  # its own words hold the address
+        return f"no connection to the provider ({os.strerror(number) if number else type(error.os_error).__name__})"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the provider closed the connection before an answer"
     return f"the connection to the provider broke before an answer ({type(error).__name__})"
