@@ -7,6 +7,7 @@ from the start, so that the first error of a kind is seen as an increase.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -31,13 +32,23 @@ _NO_ROUTE = "other"
 _STATES = {"closed": 0, "half_open": 1, "open": 2}
 
 
+@dataclass(frozen=True, slots=True)
+class _OfRoute:
+    """A route's series, looked up once."""
+
+    turns: Mapping[Outcome, Counter]
+    rescues: Counter
+    in_flight: Gauge
+    duration: Histogram
+    overhead: Histogram
+
+
 class Metrics:
     """The registry of one gateway."""
 
     def __init__(self, routes: Mapping[str, Sequence[str]], targets: Sequence[Target], holds: Holds) -> None:
         """`routes`: for each route its targets, in order."""
         self.registry = CollectorRegistry()
-        self._routes = frozenset(routes)
         self._turns = self._counter("stanchion_turns", "Turns that are over.", ["route", "outcome"])
         self._attempts = self._counter("stanchion_attempts", "Attempts that are over.", ["target", "outcome"])
         self._rescues = self._counter(
@@ -56,33 +67,38 @@ class Metrics:
         self._overhead = self._histogram(
             "stanchion_overhead_seconds", "What the gateway itself took of a turn.", ["route"], SHORT_S
         )
+        self._of_route: dict[str, _OfRoute] = {}
+        self._attempts_of: dict[tuple[str, str], Counter] = {}
+        self._first_of: dict[str, Histogram] = {}
         self._preset(routes, [target.spec.name for target in targets])
         self.registry.register(_Live(targets, holds))
 
     def turn_began(self, route: str) -> None:
-        self._in_flight.labels(route).inc()
+        self._of_route[route].in_flight.inc()
 
     def turn_left(self, route: str) -> None:
-        self._in_flight.labels(route).dec()
+        self._of_route[route].in_flight.dec()
 
     def turn(self, record: OutcomeRecord) -> None:
         """Count a turn that is over."""
-        route = record.route if record.route in self._routes else _NO_ROUTE
-        self._turns.labels(route, record.outcome.value).inc()
+        of_route = self._of_route.get(record.route or "")
+        if of_route is None:
+            self._turns.labels(_NO_ROUTE, record.outcome.value).inc()
+            return
+        of_route.turns[record.outcome].inc()
         if record.outcome is Outcome.RESCUED:
-            self._rescues.labels(route).inc()
-        if record.route in self._routes:
-            self._duration.labels(route).observe(record.duration_s)
-            if record.overhead_s is not None:
-                self._overhead.labels(route).observe(record.overhead_s)
+            of_route.rescues.inc()
+        of_route.duration.observe(record.duration_s)
+        if record.overhead_s is not None:
+            of_route.overhead.observe(record.overhead_s)
         for before, after in _moves(record.records):
             self._failovers.labels(before.target, after.target, before.outcome or str(before.skip)).inc()
 
     def attempt(self, record: AttemptRecord, first_output_s: float | None) -> None:
         """Count an attempt that is over."""
-        self._attempts.labels(record.target, record.outcome or "").inc()
+        self._attempts_of[record.target, record.outcome or ""].inc()
         if first_output_s is not None:
-            self._first.labels(record.target).observe(first_output_s)
+            self._first_of[record.target].observe(first_output_s)
 
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes."""
@@ -96,10 +112,13 @@ class Metrics:
 
     def _preset(self, routes: Mapping[str, Sequence[str]], targets: Sequence[str]) -> None:
         for route, stops in routes.items():
-            for outcome in Outcome:
-                self._turns.labels(route, outcome.value)
-            for metric in (self._rescues, self._in_flight, self._duration, self._overhead):
-                metric.labels(route)
+            self._of_route[route] = _OfRoute(
+                {outcome: self._turns.labels(route, outcome.value) for outcome in Outcome},
+                self._rescues.labels(route),
+                self._in_flight.labels(route),
+                self._duration.labels(route),
+                self._overhead.labels(route),
+            )
             reasons = [*(c.value for c in ErrorClass), *(s.value for s in Skip)]
             for position, before in enumerate(stops):
                 for after in stops[position + 1 :]:
@@ -109,8 +128,8 @@ class Metrics:
             self._turns.labels(_NO_ROUTE, outcome.value)
         for target in targets:
             for name in (SUCCESS, *(c.value for c in ErrorClass)):
-                self._attempts.labels(target, name)
-            self._first.labels(target)
+                self._attempts_of[target, name] = self._attempts.labels(target, name)
+            self._first_of[target] = self._first.labels(target)
 
 
 def _moves(records: Sequence[AttemptRecord]) -> Iterable[tuple[AttemptRecord, AttemptRecord]]:

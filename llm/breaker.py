@@ -9,8 +9,8 @@ sample, and a result counts only in the state that it began in. The cool-down is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -18,6 +18,7 @@ from typing import Literal
 import pybreaker
 
 from llm.answer import Llm, LlmStream
+from llm.around import Around
 from llm.classes import ErrorClass, Verdict
 from llm.errors import AttemptFailed, BreakerOpen
 from llm.policy import BreakerPolicy
@@ -108,10 +109,14 @@ class CircuitBreaker:
             return False
         return self._probing or self._retry_at > self._now()
 
+    @property
+    def state(self) -> State:
+        if self._window.state == pybreaker.STATE_CLOSED:
+            return "closed"
+        return "half_open" if self._probing else "open"
+
     def view(self) -> BreakerView:
-        state: State = "closed"
-        if self._window.state != pybreaker.STATE_CLOSED:
-            state = "half_open" if self._probing else "open"
+        state = self.state
         retry_in = 0.0 if state == "closed" else max(self._retry_at - self._now(), 0.0)
         return BreakerView(state, self._window.samples, self._window.failures, retry_in)
 
@@ -120,6 +125,9 @@ class CircuitBreaker:
             if ticket.probe:
                 self._window.state = pybreaker.STATE_OPEN  # nothing was learned: the next request probes
             return
+        if verdict is Verdict.SUCCESS and not ticket.probe:
+            self._window.reset_counter()  # all that pybreaker does with a success while closed
+            return
         with contextlib.suppress(_Failed, pybreaker.CircuitBreakerError):
             self._breaker.call(_outcome, verdict)
 
@@ -127,7 +135,7 @@ class CircuitBreaker:
         self._retry_at = self._now() + self._cooldown_s * (1.0 + self._random.random() * _JITTER)
 
     def _tell(self) -> None:
-        state = self.view().state
+        state = self.state
         if state != self._told:
             self._told = state
             if self._listener is not None:
@@ -135,24 +143,50 @@ class CircuitBreaker:
 
 
 class Guarded:
-    """An `Llm` behind a breaker. `judge` says what an error class is a sample of."""
+    """An `Llm` behind breakers. Each comes with a judge that says what an error class is a sample of."""
 
-    def __init__(self, inner: Llm, breaker: CircuitBreaker, judge: Judge) -> None:
-        self._inner, self._breaker, self._judge = inner, breaker, judge
+    def __init__(self, inner: Llm, *breakers: tuple[CircuitBreaker, Judge]) -> None:
+        self._inner, self._breakers = inner, breakers
 
-    @asynccontextmanager
-    async def generate(self, request: LlmRequest) -> AsyncIterator[LlmStream]:
-        ticket = self._breaker.admit()
-        verdict = Verdict.NEUTRAL
+    def generate(self, request: LlmRequest) -> _Admitted:
+        return _Admitted(self._inner.generate(request), self._breakers)
+
+
+class _Admitted(Around):
+    __slots__ = ("_breakers", "_stream", "_tickets")
+
+    def __init__(
+        self, inner: AbstractAsyncContextManager[LlmStream], breakers: tuple[tuple[CircuitBreaker, Judge], ...]
+    ) -> None:
+        super().__init__(inner)
+        self._breakers = breakers
+        self._tickets: list[Ticket] = []
+        self._stream: LlmStream | None = None
+
+    def before(self) -> None:
         try:
-            async with self._inner.generate(request) as stream:
-                yield stream
-            verdict = Verdict.SUCCESS if stream.progress.ended else Verdict.NEUTRAL
-        except AttemptFailed as error:
-            verdict = self._judge(error.failure.error_class)
+            for breaker, _ in self._breakers:
+                self._tickets.append(breaker.admit())
+        except BreakerOpen:
+            self._settle(lambda _: Verdict.NEUTRAL)
             raise
-        finally:
-            self._breaker.settle(ticket, verdict)
+
+    def began(self, stream: LlmStream) -> LlmStream:
+        self._stream = stream
+        return stream
+
+    def after(self, error: BaseException | None) -> None:
+        if isinstance(error, AttemptFailed):
+            error_class = error.failure.error_class
+            self._settle(lambda judge: judge(error_class))
+            return
+        whole = error is None and self._stream is not None and self._stream.progress.ended
+        verdict = Verdict.SUCCESS if whole else Verdict.NEUTRAL
+        self._settle(lambda _: verdict)
+
+    def _settle(self, verdict: Callable[[Judge], Verdict]) -> None:
+        for ticket, (breaker, judge) in zip(self._tickets, self._breakers, strict=False):
+            breaker.settle(ticket, verdict(judge))
 
 
 class _Failed(Exception):

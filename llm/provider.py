@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 from llm.answer import Batch, Progress
 from llm.classes import ErrorClass
@@ -17,6 +18,8 @@ from llm.transport.base import Transport, TransportError, WireRequest, WireRespo
 _ERROR_BODY_LIMIT = 256 * 1024
 _PLAIN_BODY_LIMIT = 64 * 1024 * 1024
 _USER_AGENT = ("User-Agent", "stanchion")
+_ACCEPT_STREAM = ("Accept", "text/event-stream")
+_ACCEPT_JSON = ("Accept", "application/json")
 
 
 class Provider:
@@ -26,28 +29,48 @@ class Provider:
         self._target, self._dialect, self._transport, self._wall = target, dialect, transport, wall
         self._headers = _headers(target, dialect)
 
-    @asynccontextmanager
-    async def generate(self, request: LlmRequest) -> AsyncIterator[ProviderStream]:
+    def generate(self, request: LlmRequest) -> _Asked:
         assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
         call = request.call
-        accept = "text/event-stream" if call.stream else "application/json"
         extra = (("traceparent", request.traceparent),) if request.traceparent else ()
         wire = WireRequest(
             self._target.provider.base_url + self._dialect.path(call),
-            (*self._headers, ("Accept", accept), *extra),
+            (*self._headers, _ACCEPT_STREAM if call.stream else _ACCEPT_JSON, *extra),
             call.body_for(self._target.model),
             request.limits.connect_s,
         )
+        return _Asked(self._transport.send(wire), self._dialect, call, self._wall)
+
+
+class _Asked:
+    __slots__ = ("_call", "_dialect", "_sent", "_wall")
+
+    def __init__(
+        self, sent: AbstractAsyncContextManager[WireResponse], dialect: Dialect, call: Call, wall: Callable[[], float]
+    ) -> None:
+        self._sent, self._dialect, self._call, self._wall = sent, dialect, call, wall
+
+    async def __aenter__(self) -> ProviderStream:
         try:
-            async with self._transport.send(wire) as response:
-                if not 200 <= response.status < 300:
-                    body = await _read(response, _ERROR_BODY_LIMIT, cut=True)
-                    raise AttemptFailed(
-                        self._dialect.failure(response.status, dict(response.headers), body, self._wall())
-                    )
-                yield ProviderStream(response, self._dialect, call)
+            response = await self._sent.__aenter__()
         except TransportError as error:
             raise AttemptFailed(_failure(error)) from None
+        if 200 <= response.status < 300:
+            return ProviderStream(response, self._dialect, self._call)
+        try:
+            body = await _read(response, _ERROR_BODY_LIMIT, cut=True)
+            raise AttemptFailed(self._dialect.failure(response.status, dict(response.headers), body, self._wall()))
+        except BaseException as error:
+            await self._sent.__aexit__(type(error), error, error.__traceback__)
+            if isinstance(error, TransportError):
+                failure = self._dialect.failure(response.status, dict(response.headers), b"", self._wall())
+                raise AttemptFailed(failure) from None
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._sent.__aexit__(kind, error, trace)
 
 
 class ProviderStream:

@@ -65,8 +65,8 @@ class ProviderBreaker:
         return breaker
 
     def _changed(self, breaker: CircuitBreaker) -> None:
-        if breaker is not self.breaker and breaker.view().state == "open":
-            failing = {self._models[name] for name, other in self._targets.items() if other.view().state != "closed"}
+        if breaker is not self.breaker and breaker.state == "open":
+            failing = {self._models[name] for name, other in self._targets.items() if other.state != "closed"}
             if len(failing) >= _MODELS:
                 self.breaker.trip()
         if self._told is not None:

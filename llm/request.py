@@ -25,7 +25,7 @@ class Call(Protocol):
 
     @property
     def output_cap(self) -> int | None:
-        """Largest number of output tokens that a provider may honour, over all choices; None where nothing caps it."""
+        """Largest number of output tokens of one choice that a provider may honour; None where nothing caps it."""
 
     @property
     def choices(self) -> int:

@@ -6,8 +6,8 @@ passed on as it arrives, and a failure is raised to whoever reads.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 from llm.answer import Batch, Llm, LlmStream
 from llm.classify import bad_response
@@ -23,10 +23,28 @@ class OpeningHeld:
     def __init__(self, inner: Llm) -> None:
         self._inner = inner
 
-    @asynccontextmanager
-    async def generate(self, request: LlmRequest) -> AsyncIterator[LlmStream]:
-        async with self._inner.generate(request) as stream:
-            yield _Primed(stream, await _first_output(stream))
+    def generate(self, request: LlmRequest) -> _Opening:
+        return _Opening(self._inner.generate(request))
+
+
+class _Opening:
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: AbstractAsyncContextManager[LlmStream]) -> None:
+        self._inner = inner
+
+    async def __aenter__(self) -> LlmStream:
+        stream = await self._inner.__aenter__()
+        try:
+            return _Primed(stream, await _first_output(stream))
+        except BaseException as error:
+            await self._inner.__aexit__(type(error), error, error.__traceback__)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
 
 
 async def _first_output(stream: LlmStream) -> Batch:

@@ -40,9 +40,9 @@ class Target:
         self.provider_breaker = provider.breaker
         self._holds = holds
         asked = Timeouts(Provider(spec, dialect, transport, clock.wall), clock)
-        metered = Metered(asked, self.quota, OutputEstimate())
-        guarded = Guarded(metered, self.breaker, target_verdict)
-        self.llm = OpeningHeld(Guarded(guarded, self.provider_breaker, connection_verdict))
+        metered = Metered(asked, self.quota, OutputEstimate(context_window=spec.context_window))
+        guarded = Guarded(metered, (self.provider_breaker, connection_verdict), (self.breaker, target_verdict))
+        self.llm = OpeningHeld(guarded)
 
     def hold(self) -> Hold | None:
         return self._holds.of(self.spec)
@@ -64,7 +64,7 @@ class Target:
 
     def _worst(self) -> CircuitBreaker:
         provider, own = self.provider_breaker, self.breaker
-        if provider.view().state == "closed":
+        if provider.state == "closed":
             return own
         return own if own.view().retry_in_s > provider.view().retry_in_s else provider
 

@@ -6,8 +6,8 @@ A limit runs only while the provider is waited for: a caller who reads slowly do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 
 from llm.answer import Batch
 from llm.classes import ErrorClass
@@ -26,29 +26,37 @@ class Timeouts:
     def __init__(self, inner: Provider, clock: Clock, linger_s: float = 2.0) -> None:
         self._inner, self._clock, self._linger_s = inner, clock, linger_s
 
-    @asynccontextmanager
-    async def generate(self, request: LlmRequest) -> AsyncIterator[TimedStream]:
+    def generate(self, request: LlmRequest) -> _Timed:
         assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
         watch = _Watch(self._clock, request.limits, output_counts=request.call.stream)
-        opening = self._inner.generate(request)
+        return _Timed(self._inner.generate(request), watch, self._linger_s)
+
+
+class _Timed:
+    __slots__ = ("_inner", "_linger_s", "_watch")
+
+    def __init__(self, inner: AbstractAsyncContextManager[ProviderStream], watch: _Watch, linger_s: float) -> None:
+        self._inner, self._watch, self._linger_s = inner, watch, linger_s
+
+    async def __aenter__(self) -> TimedStream:
+        watch = self._watch
+        watch.begin()
         try:
-            watch.begin()
-            try:
-                stream = await opening.__aenter__()
-            except asyncio.CancelledError:
-                watch.raise_if_tripped()
-                raise
-            finally:
-                watch.end()
-            try:
-                yield TimedStream(stream, watch, self._linger_s)
-            except BaseException as error:
-                if not await opening.__aexit__(type(error), error, error.__traceback__):
-                    raise
-            else:
-                await opening.__aexit__(None, None, None)
-        finally:
+            stream = await self._inner.__aenter__()
+        except BaseException as error:
             watch.close()
+            if isinstance(error, asyncio.CancelledError):
+                watch.raise_if_tripped()
+            raise
+        finally:
+            watch.end()
+        return TimedStream(stream, watch, self._linger_s)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watch.close()
+        await self._inner.__aexit__(kind, error, trace)
 
 
 class TimedStream:

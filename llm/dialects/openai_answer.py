@@ -172,12 +172,13 @@ def read_plain(body: bytes, progress: Progress) -> Batch:
         if not isinstance(message, dict):
             raise AttemptFailed(bad_response("the provider answered 200 with a choice that has no message"))
         output += _output_length(message)
-        if isinstance(choice.get("finish_reason"), str):
-            progress.finish_reason = choice["finish_reason"]
+        finish = choice.get("finish_reason")
+        if finish == "":
+            body = _EMPTY_FINISH.sub(b'"finish_reason":null', body)
+        elif isinstance(finish, str):
+            progress.finish_reason = finish
     if not output and progress.finish_reason in ("stop", None):
         raise AttemptFailed(EMPTY)
-    if _EMPTY_FINISH.search(body):
-        body = _EMPTY_FINISH.sub(b'"finish_reason":null', body)
     progress.usage = read_usage(value.get("usage"))
     model = value.get("model")
     progress.model = model if isinstance(model, str) else None

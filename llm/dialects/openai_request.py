@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from llm.errors import InvalidRequest
-from llm.jsonspan import Span, splice, top_level
+from llm.jsonspan import Span, named, splice
 
 BYTES_PER_TOKEN = 4
 """Estimate for input: English text in common tokenizers has about four bytes a token (OpenAI's own rule of thumb)."""
@@ -19,7 +19,8 @@ IMAGE_TOKENS = 1000
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _DATA_URL = re.compile(rb'"data:[^"]{256,}"')
-_EDITED = ("model", "stream_options")
+_MODEL = frozenset({"model"})
+_EDITED = frozenset({"model", "stream_options"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class ChatCall:
 
 def read(body: bytes) -> ChatCall:
     """Read a caller's body. Raises InvalidRequest, which says what is wrong and where."""
-    if _NUL.search(body):
+    if b"\\u0000" in body and _NUL.search(body):
         raise InvalidRequest("the body holds a NUL character (\\u0000), which providers refuse: remove it")
     try:
         value = orjson.loads(body)
@@ -89,10 +90,10 @@ def read(body: bytes) -> ChatCall:
         stream=bool(stream),
         usage_asked=bool(options and options.get("include_usage") is True),
         input_tokens=_input_tokens(body),
-        output_cap=_output_cap(value, choices),
+        output_cap=_output_cap(value),
         choices=choices,
         needs=_needs(value, messages),
-        spans=tuple(span for span in top_level(body) if span.key in _EDITED),
+        spans=tuple(named(body, _EDITED if stream else _MODEL)),
     )
 
 
@@ -111,10 +112,10 @@ def _count(value: dict[str, Any], key: str) -> int | None:
     return number
 
 
-def _output_cap(value: dict[str, Any], choices: int) -> int | None:
-    """The largest of the caps: which one a target honours is the target's affair."""
+def _output_cap(value: dict[str, Any]) -> int | None:
+    """The larger of the two caps: which one a target honours is the target's affair."""
     caps = [cap for key in ("max_tokens", "max_completion_tokens") if (cap := _count(value, key)) is not None]
-    return max(caps) * choices if caps else None
+    return max(caps, default=None)
 
 
 def _input_tokens(body: bytes) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from types import TracebackType
 
 import aiohttp
 import yarl
@@ -46,25 +46,14 @@ class AiohttpTransport:
         self._urls: dict[str, yarl.URL] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
 
-    @asynccontextmanager
-    async def send(self, request: WireRequest) -> AsyncIterator[WireResponse]:
-        await self._take_place()
-        response: aiohttp.ClientResponse | None = None
-        try:
-            response = await self._open(request)
-            yield _Response(response)
-        finally:
-            self._places.release()
-            if response is not None:
-                if response.content.at_eof():
-                    response.release()
-                else:
-                    response.close()
+    def send(self, request: WireRequest) -> _Sent:
+        return _Sent(self, request)
 
     async def close(self) -> None:
         await self._session.close()
 
-    async def _take_place(self) -> None:
+    async def take_place(self) -> None:
+        """Wait for one of the provider's connections. Raises TransportError; every place has to be given back."""
         if not self._places.locked():
             await self._places.acquire()
             return
@@ -76,7 +65,11 @@ class AiohttpTransport:
                 "capacity", f"all {self._limit} connections to the provider are in use (max_connections)"
             ) from None
 
-    async def _open(self, request: WireRequest) -> aiohttp.ClientResponse:
+    def give_place_back(self) -> None:
+        self._places.release()
+
+    async def open(self, request: WireRequest) -> aiohttp.ClientResponse:
+        """Send on a connection of the pool and wait for the head. Raises TransportError."""
         url = self._urls.get(request.url)
         if url is None:
             url = self._urls[request.url] = yarl.URL(request.url, encoded=True)
@@ -100,6 +93,33 @@ class AiohttpTransport:
             raise TransportError("protocol", f"the provider's answer is not HTTP ({_words(error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise TransportError("connect", _connect_words(error)) from None
+
+
+class _Sent:
+    """A request on its way: a place in the pool, and the response that has to be given back or closed."""
+
+    __slots__ = ("_request", "_response", "_transport")
+
+    def __init__(self, transport: AiohttpTransport, request: WireRequest) -> None:
+        self._transport, self._request = transport, request
+
+    async def __aenter__(self) -> WireResponse:
+        await self._transport.take_place()
+        try:
+            self._response = await self._transport.open(self._request)
+        except BaseException:
+            self._transport.give_place_back()
+            raise
+        return _Response(self._response)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._transport.give_place_back()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
 
 
 class _Response:

