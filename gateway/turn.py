@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from availability.outcome import Outcome
 from llm.answer import Usage
@@ -27,8 +28,7 @@ class Turn:
     stream: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeRecord:
+class OutcomeRecord(NamedTuple):
     """A turn that is over. `overhead_s` is what the gateway itself took: neither attempts nor waits between them."""
 
     request_id: str
@@ -43,7 +43,7 @@ class OutcomeRecord:
     model: str | None = None
     usage: Usage | None = None
     error_class: str | None = None
-    records: Sequence[AttemptRecord] = field(default=())
+    records: Sequence[AttemptRecord] = ()
 
 
 def answered(records: Sequence[AttemptRecord]) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -61,11 +60,7 @@ def build(
         metrics=metrics,
         log=log,
         tally=tally,
-        new_id=new_id or _new_id,
+        new_id=new_id or (lambda: f"req_{random.getrandbits(96):024x}"),
         started_at=clock.now(),
         routes={route.name: route for route in settings.routes},
     )
-
-
-def _new_id() -> str:
-    return f"req_{secrets.token_hex(12)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from llm.classes import ErrorClass, Skip, Verdict
 from llm.errors import Failure
@@ -11,8 +12,7 @@ from llm.errors import Failure
 SUCCESS = "success"
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRecord:
+class AttemptRecord(NamedTuple):
     """One attempt, or one target passed over.
 
     `outcome` is `success` or an error class for an attempt, None for a target passed over (then `skip` says why).

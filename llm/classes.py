@@ -96,7 +96,7 @@ RULES: Mapping[ErrorClass, Rule] = MappingProxyType(
         ErrorClass.CONTENT_POLICY: Rule("never", "content_policy", _NEUTRAL),
         ErrorClass.BAD_REQUEST: Rule("never", "nowhere", _NEUTRAL),
         ErrorClass.LOCAL_CAPACITY: Rule("never", "any", _NEUTRAL),
-        ErrorClass.DEADLINE: Rule("never", "nowhere", _NEUTRAL),
+        ErrorClass.DEADLINE: Rule("never", "any", _NEUTRAL),
         ErrorClass.CANCELLED: Rule("never", "nowhere", _NEUTRAL),
     }
 )

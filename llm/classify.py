@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from llm.errors import Failure
 from llm.signs import SIGNS
 
 _MESSAGE_LIMIT = 2000
+_STATUS = re.compile("[45][0-9][0-9]")
 
 
 def classify_status(status: int, headers: Mapping[str, str], body: bytes, wall: float) -> Failure:
@@ -36,7 +38,7 @@ def classify_error(error: Any, status: int | None, retry_after_s: float | None =
     message, kind, code, param = _words(error)
     told = status
     if told is None:
-        told = int(code) if code is not None and code.isdigit() and 400 <= int(code) <= 599 else None
+        told = int(code) if code is not None and _STATUS.fullmatch(code) else None
     error_class = _class_of(told, kind, code, message)
     return Failure(
         error_class,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from random import Random
+from types import TracebackType
 
 from llm import plan
 from llm.answer import Batch, LlmStream, Progress
 from llm.attempt import SUCCESS, AttemptRecord, Trail, cancelled
-from llm.classes import RULES
+from llm.classes import RULES, ErrorClass
 from llm.errors import AttemptFailed, Failure, NotAdmitted, QuotaShort, RouteFailed, StreamInterrupted
 from llm.holds import Holds
 from llm.plan import Blocked
@@ -21,6 +22,9 @@ from stanchion.clock import Clock
 
 Observer = Callable[[AttemptRecord, float | None], None]
 """Told every attempt when it is over, and the seconds to its first output where a stream had one."""
+
+_SPENT_S = 0.001
+"""Less than this of a deadline is none: a sum of floats may miss it by rounding."""
 
 
 class FallbackLlm:
@@ -38,30 +42,11 @@ class FallbackLlm:
         self._route, self._targets, self._holds = route, targets, holds
         self._clock, self._random, self._observer = clock, random, observer
 
-    @asynccontextmanager
-    async def generate(self, request: LlmRequest) -> AsyncIterator[CommittedStream]:
-        walk = _Walk(self._route, self._targets, request)
-        committed: CommittedStream | None = None
-        try:
-            async with AsyncExitStack() as stack:
-                committed = await self._open(walk, stack)
-                yield committed
-        except AttemptFailed as error:
-            if committed is None:
-                raise
-            self._holds.note(self._targets[committed.target].spec, error.failure)
-            self._observe(committed, walk, error.failure.error_class.value, error.failure)
-            raise StreamInterrupted(error.failure, walk.trail) from None
-        except BaseException:
-            if committed is not None:
-                self._observe(committed, walk, cancelled(committed.target, 0.0).outcome)
-            raise
-        else:
-            ended = committed.progress.ended
-            self._observe(committed, walk, SUCCESS if ended else cancelled(committed.target, 0.0).outcome)
+    def generate(self, request: LlmRequest) -> _Answering:
+        return _Answering(self, _Walk(self._route, self._targets, request))
 
-    async def _open(self, walk: _Walk, stack: AsyncExitStack) -> CommittedStream:
-        """Walk the targets until one has an answer; its attempt is then on `stack`. Raises RouteFailed."""
+    async def open(self, walk: _Walk) -> CommittedStream:
+        """Walk the targets until one has an answer; its attempt stays open. Raises RouteFailed."""
         while (stop := walk.next()) is not None:
             tries = 0
             while True:
@@ -69,12 +54,10 @@ class FallbackLlm:
                 left = walk.request.deadline_at - began
                 if left <= 0:
                     raise walk.failed(deadline=True)
-                attempt = walk.request.within(
-                    plan.limits(stop, walk.request.call, left, others_left=walk.others_left())
-                )
-                target = self._targets[stop.target.name]
+                limits = plan.limits(self._route, stop, walk.request.call, left, others_left=walk.others_left())
+                attempt = self._targets[stop.target.name].llm.generate(walk.request.within(limits))
                 try:
-                    stream = await stack.enter_async_context(target.llm.generate(attempt))
+                    stream = await attempt.__aenter__()
                 except NotAdmitted as refused:
                     walk.refused(stop, refused)
                     break
@@ -92,8 +75,18 @@ class FallbackLlm:
                     raise
                 else:
                     seconds = self._clock.now() - began
-                    return CommittedStream(stream, stop, walk.trail, began, seconds)
+                    return CommittedStream(stream, attempt, stop, walk.trail, began, seconds)
         raise walk.failed(deadline=walk.request.deadline_at <= self._clock.now())
+
+    def close(self, walk: _Walk, committed: CommittedStream, error: BaseException | None) -> None:
+        """Write down how the committed attempt ended. Raises StreamInterrupted in place of an AttemptFailed."""
+        if isinstance(error, AttemptFailed):
+            failure = error.failure
+            self._holds.note(self._targets[committed.target].spec, failure)
+            self._observe(committed, walk, failure.error_class.value, failure)
+            raise StreamInterrupted(failure, walk.trail) from None
+        whole = error is None and committed.progress.ended
+        self._observe(committed, walk, SUCCESS if whole else ErrorClass.CANCELLED.value)
 
     def _after_failure(self, walk: _Walk, stop: Stop, failure: Failure, began: float, tries: int) -> float | None:
         """Write the attempt down; seconds to wait before the next try here, None to go on."""
@@ -102,6 +95,7 @@ class FallbackLlm:
         walk.trail.add(record)
         self._observer(record, None)
         self._holds.note(stop.target, failure)
+        walk.last = failure
         wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
         if wait is None:
             walk.after(stop, failure)
@@ -115,13 +109,55 @@ class FallbackLlm:
         self._observer(record, committed.first_output_s if committed.stream else None)
 
 
+class _Answering:
+    """The context of one request on a route."""
+
+    __slots__ = ("_committed", "_route", "_walk")
+
+    def __init__(self, route: FallbackLlm, walk: _Walk) -> None:
+        self._route, self._walk = route, walk
+
+    async def __aenter__(self) -> CommittedStream:
+        self._committed = await self._route.open(self._walk)
+        return self._committed
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._committed.attempt.__aexit__(kind, error, trace)
+        except BaseException as raised:
+            self._route.close(self._walk, self._committed, raised)
+            raise
+        self._route.close(self._walk, self._committed, error)
+
+
 class CommittedStream:
     """The answer of a route. It is the caller's now: no other target will serve."""
 
-    __slots__ = ("_stream", "began", "first_output_s", "model", "progress", "records", "stream", "target", "trail")
+    __slots__ = (
+        "_stream",
+        "attempt",
+        "began",
+        "first_output_s",
+        "model",
+        "progress",
+        "records",
+        "stream",
+        "target",
+        "trail",
+    )
 
-    def __init__(self, stream: LlmStream, stop: Stop, trail: Trail, began: float, seconds: float) -> None:
-        self._stream = stream
+    def __init__(
+        self,
+        stream: LlmStream,
+        attempt: AbstractAsyncContextManager[LlmStream],
+        stop: Stop,
+        trail: Trail,
+        began: float,
+        seconds: float,
+    ) -> None:
+        self._stream, self.attempt = stream, attempt
         self.stream, self.progress = stream.stream, stream.progress
         self.target, self.model = stop.target.name, stop.target.model
         self.began, self.first_output_s = began, seconds
@@ -141,7 +177,7 @@ class _Walk:
         self.request, self.trail = request, Trail()
         self._route, self._targets = route, targets
         self._ahead = list(route.stops)
-        self._last: Failure | None = None
+        self.last: Failure | None = None
         self._short: dict[str, Blocked] = {}
 
     def next(self) -> Stop | None:
@@ -172,7 +208,6 @@ class _Walk:
 
     def after(self, stop: Stop, failure: Failure) -> None:
         """This target is left for good: keep those ahead that can cure the failure."""
-        self._last = failure
         onward = RULES[failure.error_class].onward
         if onward == "nowhere":
             self._ahead = []
@@ -183,7 +218,7 @@ class _Walk:
             self._keep_cures(stop, failure)
 
     def failed(self, *, deadline: bool) -> RouteFailed:
-        return plan.conclude(self.trail, self._last, self._blocked(), deadline=deadline)
+        return plan.conclude(self.trail, self.last, self._blocked(), deadline=deadline)
 
     def _keep_cures(self, stop: Stop, failure: Failure) -> None:
         kept = []

@@ -1,7 +1,7 @@
 """When a provider says it can be asked again: every form that its headers use, read into seconds.
 
 Forms: `Retry-After` as seconds (fractions too) or an HTTP date (RFC 9110, 10.2.3), `retry-after-ms`, and OpenAI's
-`x-ratelimit-reset-*` durations such as `6m0s` or `28ms`, which count only beside a `remaining` of 0.
+`x-ratelimit-reset-*` durations such as `6m0s` or `28ms`, which do not count beside a `remaining` above 0.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def seconds(text: str, wall: float) -> float | None:
     text = text.strip()
     number = _number(text)
     if number is not None:
-        if number >= _EPOCH_FLOOR_S:
-            return max(number - wall, 0.0)
-        return number if number >= 0 and math.isfinite(number) else None
+        if not math.isfinite(number) or number < 0:
+            return None
+        return number if number < _EPOCH_FLOOR_S else max(number - wall, 0.0)
     if text and "".join(match[0] for match in _PART.finditer(text)) == text:
-        return sum(float(match[1]) * _UNITS[match[2]] for match in _PART.finditer(text))
+        span = sum(float(match[1]) * _UNITS[match[2]] for match in _PART.finditer(text))
+        return span if math.isfinite(span) else None
     moment = _moment(text)
     return None if moment is None else max(moment - wall, 0.0)
 
@@ -42,7 +43,7 @@ def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
     resets = [
         hint
         for kind in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{kind}", "").strip() == "0"
+        if headers.get(f"x-ratelimit-remaining-{kind}", "0").strip() == "0"
         and (hint := seconds(headers.get(f"x-ratelimit-reset-{kind}", ""), wall)) is not None
     ]
     return max(resets, default=None)
@@ -59,7 +60,7 @@ def _moment(text: str) -> float | None:
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             moment = parse(text)
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, OverflowError):
             continue
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return None

@@ -11,7 +11,7 @@ from llm.classes import RULES, ErrorClass, Onward, Skip
 from llm.errors import Failure, RouteFailed
 from llm.policy import RetryPolicy
 from llm.request import Call, Limits
-from llm.spec import Stop, TargetSpec
+from llm.spec import RouteSpec, Stop, TargetSpec
 
 _BACKOFF_S = 0.25
 STATIC_SKIPS = frozenset({Skip.CONTEXT_WINDOW, Skip.REQUEST_LIMIT, Skip.CAPABILITY})
@@ -46,27 +46,25 @@ def cures(onward: Onward, failed: TargetSpec, other: TargetSpec, call: Call) -> 
     return None
 
 
-def limits(stop: Stop, call: Call, left_s: float, *, others_left: bool) -> Limits:
+def limits(route: RouteSpec, stop: Stop, call: Call, left_s: float, *, others_left: bool) -> Limits:
     """The limits of an attempt that starts with `left_s` seconds of the deadline left.
 
     While another target is left, a plain attempt is cut early enough to leave that one its first-output time, but keeps at
-    least half of what is left. On the last target there is nowhere to go, so first output is not bounded.
+    least half of what is left. On the last target there is nowhere to go, so first output is not bounded. A cut is the
+    target's fault once it had its first-output time, or half of the route's own deadline: a caller's may be far shorter.
     """
     timeouts = stop.timeouts
-    total = timeouts.total
-    cut: float | None = left_s
+    cut = left_s
     if others_left and not call.stream:
-        kept = left_s - min(timeouts.first_output, left_s / 2)
-        total, cut = min(total, kept), None
-    elif total <= left_s:
-        cut = None
+        cut -= min(timeouts.first_output, left_s / 2)
     return Limits(
         connect_s=min(timeouts.connect, left_s),
         first_output_s=timeouts.first_output if others_left else None,
         idle_s=timeouts.idle,
-        total_s=total,
-        deadline_cut_s=cut,
-        fair_s=min(timeouts.first_output, timeouts.total),
+        total_s=timeouts.total,
+        deadline_cut_s=cut if cut < timeouts.total else None,
+        fair_s=min(timeouts.first_output, timeouts.total, route.deadline_s / 2),
+        linger_s=route.stream.linger,
     )
 
 

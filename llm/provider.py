@@ -92,6 +92,8 @@ class ProviderStream:
         try:
             return await (self._read_stream(self._reader) if self._reader else self._read_plain())
         except TransportError as error:
+            if self.progress.ended:
+                return None  # the connection broke after the terminator: nothing is missing
             raise AttemptFailed(_failure(error)) from None
 
     def finish(self) -> Batch | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 
 class Call(Protocol):
@@ -39,12 +39,12 @@ class Call(Protocol):
         """The body to send to a provider of the same dialect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Bounds of one attempt, in seconds; `first_output_s` is None where it does not apply.
 
     `deadline_cut_s` is the time after which the request's deadline ends the attempt, None when `total_s` comes first;
-    `fair_s` is how long an attempt has to have run for such a cut to be the target's fault.
+    `fair_s` is how long an attempt has to have run for such a cut to be the target's fault. `linger_s` is how long the
+    connection may be held after the finish reason.
     """
 
     connect_s: float
@@ -53,6 +53,7 @@ class Limits:
     total_s: float
     deadline_cut_s: float | None = None
     fair_s: float = 0.0
+    linger_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +69,4 @@ class LlmRequest:
 
     def within(self, limits: Limits) -> LlmRequest:
         """The same request under the limits of one attempt."""
-        return replace(self, limits=limits)
+        return LlmRequest(self.id, self.call, self.deadline_at, self.priority, self.traceparent, limits)

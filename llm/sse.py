@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_BLANK = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
+_BLANK = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")  # atomic: CRLF is one line end, never two
 _LINE = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 

@@ -21,22 +21,27 @@ _AFTER_DONE_S = 0.25
 
 
 class Timeouts:
-    """Bounds every wait of the provider inside it; `request.limits` are the bounds."""
+    """Bounds every wait of the provider inside it; `request.limits` are the bounds.
 
-    def __init__(self, inner: Provider, clock: Clock, linger_s: float = 2.0) -> None:
-        self._inner, self._clock, self._linger_s = inner, clock, linger_s
+    An attempt is read in the task that asked for it: that is the one which a limit wakes.
+    """
+
+    def __init__(self, inner: Provider, clock: Clock) -> None:
+        self._inner, self._clock = inner, clock
 
     def generate(self, request: LlmRequest) -> _Timed:
         assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
-        watch = _Watch(self._clock, request.limits, output_counts=request.call.stream)
-        return _Timed(self._inner.generate(request), watch, self._linger_s)
+        task = asyncio.current_task()
+        assert task is not None, "an attempt runs in a task"  # noqa: S101 - a programming error, not input
+        watch = _Watch(self._clock, request.limits, task, output_counts=request.call.stream)
+        return _Timed(self._inner.generate(request), watch)
 
 
 class _Timed:
-    __slots__ = ("_inner", "_linger_s", "_watch")
+    __slots__ = ("_inner", "_watch")
 
-    def __init__(self, inner: AbstractAsyncContextManager[ProviderStream], watch: _Watch, linger_s: float) -> None:
-        self._inner, self._watch, self._linger_s = inner, watch, linger_s
+    def __init__(self, inner: AbstractAsyncContextManager[ProviderStream], watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
 
     async def __aenter__(self) -> TimedStream:
         watch = self._watch
@@ -50,7 +55,7 @@ class _Timed:
             raise
         finally:
             watch.end()
-        return TimedStream(stream, watch, self._linger_s)
+        return TimedStream(stream, watch)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -62,10 +67,10 @@ class _Timed:
 class TimedStream:
     """A provider's stream under its limits."""
 
-    __slots__ = ("_finished", "_inner", "_linger_s", "_watch", "progress", "stream")
+    __slots__ = ("_finished", "_inner", "_watch", "progress", "stream")
 
-    def __init__(self, inner: ProviderStream, watch: _Watch, linger_s: float) -> None:
-        self._inner, self._watch, self._linger_s = inner, watch, linger_s
+    def __init__(self, inner: ProviderStream, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
         self.progress, self.stream = inner.progress, inner.stream
         self._finished = False
 
@@ -74,13 +79,13 @@ class TimedStream:
             return None
         watch, progress = self._watch, self.progress
         lingering = self.stream and (progress.finishing or progress.ended)
-        watch.begin((_AFTER_DONE_S if progress.ended else self._linger_s) if lingering else None)
+        watch.begin((_AFTER_DONE_S if progress.ended else watch.linger_s) if lingering else None)
         try:
             batch = await self._inner.read()
         except asyncio.CancelledError:
             if not watch.tripped():
                 raise
-            if not lingering or watch.kind is not None:
+            if not lingering:
                 raise watch.error() from None
             self._finished = True
             batch = self._inner.finish()
@@ -95,8 +100,9 @@ class TimedStream:
 class _Watch:
     """One lazy timer over the waits of an attempt: it is set when none runs early enough, and re-set when it fires early."""
 
-    def __init__(self, clock: Clock, limits: Limits, *, output_counts: bool) -> None:
+    def __init__(self, clock: Clock, limits: Limits, task: asyncio.Task[object], *, output_counts: bool) -> None:
         self._clock, self._limits, self._output_counts = clock, limits, output_counts
+        self.linger_s = limits.linger_s
         self._started = clock.now()
         cut = limits.deadline_cut_s
         self._total_at = self._started + (limits.total_s if cut is None else min(cut, limits.total_s))
@@ -108,12 +114,13 @@ class _Watch:
         self.kind: ErrorClass | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
-        self._task: asyncio.Task[object] | None = None
+        self._task = task
+        self._waiting = False
         self._cancelling = 0
         self._tripped = False
 
     def begin(self, own_limit_s: float | None = None) -> None:
-        """A wait begins. `own_limit_s` replaces the idle limit; when it is what fires, `kind` is None."""
+        """A wait begins. `own_limit_s` replaces the idle limit: nothing of the answer is missing any more."""
         now = self._wait_began = self._clock.now()
         self._limit_at, self._kind = self._total_at, ErrorClass.TIMEOUT_TOTAL
         if own_limit_s is not None:
@@ -123,14 +130,13 @@ class _Watch:
                 self._bound(now + self._limits.idle_s - self._waited, ErrorClass.TIMEOUT_IDLE)
             elif self._limits.first_output_s is not None:
                 self._bound(now + self._limits.first_output_s - self._waited, ErrorClass.TIMEOUT_FIRST_TOKEN)
-        task = self._task = asyncio.current_task()
-        if task is not None:
-            self._cancelling = task.cancelling()
+        self._waiting = True
+        self._cancelling = self._task.cancelling()
         if self._timer is None or self._timer_at > self._limit_at:
             self._arm()
 
     def end(self) -> None:
-        self._task = None
+        self._waiting = False
         self._waited += self._clock.now() - self._wait_began
 
     def output(self) -> None:
@@ -147,8 +153,7 @@ class _Watch:
         if not self._tripped:
             return False
         self._tripped = False
-        task = asyncio.current_task()
-        return task is None or task.uncancel() <= self._cancelling
+        return self._task.uncancel() <= self._cancelling
 
     def raise_if_tripped(self) -> None:
         if self.tripped():
@@ -183,7 +188,7 @@ class _Watch:
 
     def _fire(self) -> None:
         self._timer = None
-        if self._task is None:
+        if not self._waiting:
             return  # nobody waits; the next wait sets the timer again
         if self._clock.now() < self._limit_at:
             self._arm()

@@ -56,7 +56,8 @@ class ChatCall:
         edits = []
         for span in options:
             written = orjson.loads(self.body[span.start : span.end])
-            asked = {**(written or {}), "include_usage": True}
+            kept = written if isinstance(written, dict) else {}  # null, or the lesser of repeated keys
+            asked = {**kept, "include_usage": True}
             edits.append((span.start, span.end, orjson.dumps(asked)))
         return edits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 from collections.abc import Mapping
 from types import TracebackType
@@ -16,6 +17,8 @@ from llm.transport.base import TransportError, WireRequest, WireResponse
 
 _IDLE_S = 30.0
 _DNS_S = 10
+_AT_ONCE = 1 << 20
+"""Bytes of a body that aiohttp takes in one write; above that it warns that the event loop would be held up."""
 
 
 class AiohttpTransport:
@@ -82,7 +85,7 @@ class AiohttpTransport:
             return await self._session.request(
                 "POST",
                 url,
-                data=request.body,
+                data=request.body if len(request.body) <= _AT_ONCE else io.BytesIO(request.body),
                 headers=request.headers,
                 allow_redirects=False,
                 timeout=timeout,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class WireRequest:
+class WireRequest(NamedTuple):
     """One POST. `url` is complete and encoded; `connect_s` bounds the connection, TLS included, in seconds."""
 
     url: str
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
-    body: bytes = field(repr=False)
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
     connect_s: float
 
 
