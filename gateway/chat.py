@@ -40,9 +40,7 @@ class ChatCompletions:
         service = self._service
         one = _Exchange(service, request, Turn(service.new_id(), service.clock.now()))
         guard = None
-        task = asyncio.current_task()
-        assert task is not None, "a handler runs in a task"  # noqa: S101 - a programming error
-        service.running.add(task)
+        service.running.add(one)
         try:
             call, route, llm_request = await one.read()
             guard = service.clock.call_at(llm_request.deadline_at + _SLOW_CALLER_S, one.abandon)
@@ -64,7 +62,7 @@ class ChatCompletions:
             one.ended(Outcome.FAILED, 500)
             return one.error_response(http_errors.unexpected())
         finally:
-            service.running.discard(task)
+            service.running.discard(one)
             if guard is not None:
                 guard.cancel()
 
@@ -80,6 +78,7 @@ class _Exchange:
         self._service, self._request, self.turn = service, request, one
         self._waited_s = 0.0
         self._done = False
+        self._out: CallerStream | None = None
 
     async def read(self) -> tuple[ChatCall, RouteSpec, LlmRequest]:
         """Everything that is checked before a target is asked. Raises HttpError."""
@@ -135,7 +134,7 @@ class _Exchange:
 
     async def stream(self, route: RouteSpec, llm_request: LlmRequest) -> web.StreamResponse:
         service = self._service
-        out = CallerStream(self._request, service.clock, route.stream.heartbeat, self._own_headers)
+        out = self._out = CallerStream(self._request, service.clock, route.stream.heartbeat, self._own_headers)
         async with out:
             try:
                 async with service.engine.routes[route.name].generate(llm_request) as answer:
@@ -156,11 +155,6 @@ class _Exchange:
                 failure = http_errors.interrupted(error)
                 self.ended(Outcome.STREAM_INTERRUPTED, 200, failure, error.trail)
                 return await out.break_off(failure.event())
-            except asyncio.CancelledError:
-                if service.stopping and out.begun:
-                    self.ended(Outcome.STREAM_INTERRUPTED, 200, http_errors.stopped())
-                    await out.break_off(http_errors.stopped().event())
-                raise
             response = await out.end()
             self._answered(answer)
             return response
@@ -169,6 +163,17 @@ class _Exchange:
         """The caller does not read, and the deadline has passed: let it go."""
         if self._request.transport is not None:
             self._request.transport.abort()
+
+    async def break_off(self) -> None:
+        """The replica stops now: a stream that has begun gets its error event, then the connection is closed."""
+        error = http_errors.stopped()
+        if self._out is not None and self._out.begun:
+            self.ended(Outcome.STREAM_INTERRUPTED, 200, error)
+            await self._out.break_off(error.event())
+            return
+        self.ended(Outcome.FAILED, error.status, error)
+        if self._request.transport is not None:
+            self._request.transport.close()
 
     def ended(self, outcome: Outcome, status: int, error: HttpError | None = None, trail: Trail | None = None) -> None:
         """Write the outcome record of a turn that was not answered, once."""

@@ -56,11 +56,8 @@ class Server:
 
     async def close(self) -> None:
         """Stop: what still runs is broken off with an error event."""
-        self.service.draining = self.service.stopping = True
-        running = list(self.service.running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        self.service.draining = True
+        await asyncio.gather(*(exchange.break_off() for exchange in self.service.running), return_exceptions=True)
         await self._public.cleanup()
         await self._admin.cleanup()
         await self.service.engine.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from availability.outcome import Outcome
 from gateway.callers import Callers
@@ -18,6 +18,13 @@ from llm.attempt import SUCCESS, AttemptRecord
 from llm.errors import Failure
 from llm.spec import RouteSpec
 from stanchion.clock import Clock
+
+
+class Exchange(Protocol):
+    """A turn under way."""
+
+    async def break_off(self) -> None:
+        """End it now, as well as it can be told to its caller."""
 
 
 @dataclass(slots=True)
@@ -51,7 +58,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Service:
-    """One gateway at run time. `new_id` gives request ids; `running` holds the tasks of turns under way."""
+    """One gateway at run time. `new_id` gives request ids; `running` holds the turns under way."""
 
     settings: Settings
     clock: Clock
@@ -63,9 +70,8 @@ class Service:
     new_id: Callable[[], str]
     started_at: float
     draining: bool = False
-    stopping: bool = False
     routes: dict[str, RouteSpec] = field(default_factory=dict)
-    running: set[asyncio.Task[object]] = field(default_factory=set)
+    running: set[Exchange] = field(default_factory=set)
 
     @property
     def in_flight(self) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import orjson
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
+_TEXT_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]++|\\.)*+")', re.DOTALL)
 _SPACE = b" \t\r\n"
 
 
@@ -22,30 +23,7 @@ class Span(NamedTuple):
 
 def top_level(body: bytes) -> list[Span]:
     """Every top-level member in order, repeated keys included. `body` has to be a valid JSON object."""
-    return list(_members(body))
-
-
-def named(body: bytes, keys: frozenset[str]) -> Iterator[Span]:
-    """The top-level members under these keys, repeated ones included; stops early where no other can follow."""
-    missing = set(keys)
-    for span in _members(body):
-        if span.key in keys:
-            yield span
-            missing.discard(span.key)
-            if not missing and not _may_follow(body, span.end, keys):
-                return
-
-
-def splice(body: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """`body` with each `[start:end]` replaced; edits must not overlap."""
-    parts, at = [], 0
-    for start, end, data in sorted(edits):
-        parts += [body[at:start], data]
-        at = end
-    return b"".join([*parts, body[at:]])
-
-
-def _members(body: bytes) -> Iterator[Span]:
+    spans: list[Span] = []
     depth, key, value_start, expect_key = 0, "", 0, False
     for match in _TOKEN.finditer(body):
         token = match[0]
@@ -59,18 +37,38 @@ def _members(body: bytes) -> Iterator[Span]:
         elif first in b"}]":
             depth -= 1
             if depth == 0 and not expect_key:
-                yield _span(body, key, value_start, match.start())
+                spans.append(_span(body, key, value_start, match.start()))
         elif depth == 1:
             if first == 0x3A:  # a colon
                 value_start = match.end()
             else:  # a comma
-                yield _span(body, key, value_start, match.start())
+                spans.append(_span(body, key, value_start, match.start()))
                 expect_key = True
+    return spans
 
 
-def _may_follow(body: bytes, at: int, keys: frozenset[str]) -> bool:
-    """Whether one of the keys may stand behind `at`, written plainly or with escapes."""
-    return body.find(b"\\u00", at) >= 0 or any(body.find(b'"%s"' % key.encode(), at) >= 0 for key in keys)
+def text_member(body: bytes, key: str) -> list[Span]:
+    """Where the member `key` stands at the top level, which is known to hold a text under it; repeated ones included.
+
+    One plain occurrence of the key in a body without escaped letters can only be that member; everything else is read
+    token by token.
+    """
+    name = b'"%s"' % key.encode()
+    at = body.find(name)
+    if at >= 0 and body.find(name, at + 1) < 0 and b"\\u00" not in body:
+        match = _TEXT_VALUE.match(body, at + len(name))
+        if match is not None:
+            return [Span(key, *match.span(1))]
+    return [span for span in top_level(body) if span.key == key]
+
+
+def splice(body: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """`body` with each `[start:end]` replaced; edits must not overlap."""
+    parts, at = [], 0
+    for start, end, data in sorted(edits):
+        parts += [body[at:start], data]
+        at = end
+    return b"".join([*parts, body[at:]])
 
 
 def _span(body: bytes, key: str, start: int, end: int) -> Span:

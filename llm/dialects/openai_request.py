@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from llm.errors import InvalidRequest
-from llm.jsonspan import Span, named, splice
+from llm.jsonspan import Span, splice, text_member, top_level
 
 BYTES_PER_TOKEN = 4
 """Estimate for input: English text in common tokenizers has about four bytes a token (OpenAI's own rule of thumb)."""
@@ -19,7 +19,6 @@ IMAGE_TOKENS = 1000
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _DATA_URL = re.compile(rb'"data:[^"]{256,}"')
-_MODEL = frozenset({"model"})
 _EDITED = frozenset({"model", "stream_options"})
 
 
@@ -94,8 +93,15 @@ def read(body: bytes) -> ChatCall:
         output_cap=_output_cap(value),
         choices=choices,
         needs=_needs(value, messages),
-        spans=tuple(named(body, _EDITED if stream else _MODEL)),
+        spans=_spans(body, options_too=bool(stream) and "stream_options" in value),
     )
+
+
+def _spans(body: bytes, *, options_too: bool) -> tuple[Span, ...]:
+    """Where the values stand that may have to change."""
+    if options_too:
+        return tuple(span for span in top_level(body) if span.key in _EDITED)
+    return tuple(text_member(body, "model"))
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> str:
