@@ -25,6 +25,7 @@ from llm.errors import InvalidRequest, RouteFailed, StreamInterrupted
 from llm.fallback import CommittedStream
 from llm.request import LlmRequest
 from llm.spec import RouteSpec
+from stanchion.clock import Timer
 
 _JSON = "application/json"
 
@@ -39,11 +40,9 @@ class ChatCompletions:
         """One turn. Exactly one outcome record is written for it, whatever happens."""
         service = self._service
         one = _Exchange(service, request, Turn(service.new_id(), service.clock.now()))
-        guard = None
         service.running.add(one)
         try:
             call, route, llm_request = await one.read()
-            guard = service.clock.call_at(llm_request.deadline_at + _SLOW_CALLER_S, one.abandon)
             service.metrics.turn_began(route.name)
             try:
                 return await (one.stream(route, llm_request) if call.stream else one.plain(route, llm_request))
@@ -53,6 +52,8 @@ class ChatCompletions:
             one.ended(Outcome.REJECTED if error.status < 500 else Outcome.NO_TARGET, error.status, error)
             return one.error_response(error)
         except (asyncio.CancelledError, ConnectionError):
+            if one.stopped:
+                return one.error_response(http_errors.stopped())
             one.ended(Outcome.CLIENT_CLOSED, 499)
             raise
         except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the operator a line
@@ -63,12 +64,14 @@ class ChatCompletions:
             return one.error_response(http_errors.unexpected())
         finally:
             service.running.discard(one)
-            if guard is not None:
-                guard.cancel()
+            one.release()
 
 
 _SLOW_CALLER_S = 5.0
 """How long after the deadline a caller may still take to read what is ready."""
+
+_SOCKET_TAKES = 32_768
+"""Bytes that are written at once, whether the caller reads or not."""
 
 
 class _Exchange:
@@ -79,6 +82,9 @@ class _Exchange:
         self._waited_s = 0.0
         self._done = False
         self._out: CallerStream | None = None
+        self._timer: Timer | None = None
+        self._task, self._sending = asyncio.current_task(), False
+        self.stopped = False
 
     async def read(self) -> tuple[ChatCall, RouteSpec, LlmRequest]:
         """Everything that is checked before a target is asked. Raises HttpError."""
@@ -125,8 +131,12 @@ class _Exchange:
             failure = http_errors.interrupted(error)
             self.ended(Outcome.FAILED, failure.status, failure, error.trail)
             return self.error_response(failure)
-        response = web.Response(body=b"".join(parts), headers=self._answer_headers(answer))
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if len(body) > _SOCKET_TAKES:
+            self._guard(llm_request)
+        response = web.Response(body=body, headers=self._answer_headers(answer))
         response.content_type = _JSON
+        self._sending = True
         await response.prepare(self._request)
         await response.write_eof()
         self._answered(answer)
@@ -134,6 +144,7 @@ class _Exchange:
 
     async def stream(self, route: RouteSpec, llm_request: LlmRequest) -> web.StreamResponse:
         service = self._service
+        self._guard(llm_request)
         out = self._out = CallerStream(self._request, service.clock, route.stream.heartbeat, self._own_headers)
         async with out:
             try:
@@ -159,20 +170,31 @@ class _Exchange:
             self._answered(answer)
             return response
 
-    def abandon(self) -> None:
-        """The caller does not read, and the deadline has passed: let it go."""
+    def release(self) -> None:
+        """The turn is over: nothing of it stays behind."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _guard(self, llm_request: LlmRequest) -> None:
+        """A caller who does not read what is ready is let go some time after the deadline."""
+        self._timer = self._service.clock.call_at(llm_request.deadline_at + _SLOW_CALLER_S, self._abandon)
+
+    def _abandon(self) -> None:
         if self._request.transport is not None:
             self._request.transport.abort()
 
     async def break_off(self) -> None:
-        """The replica stops now: a stream that has begun gets its error event, then the connection is closed."""
+        """The replica stops now: a stream that has begun gets its error event, who waits for an answer gets 503."""
         error = http_errors.stopped()
         if self._out is not None and self._out.begun:
             self.ended(Outcome.STREAM_INTERRUPTED, 200, error)
             await self._out.break_off(error.event())
             return
         self.ended(Outcome.FAILED, error.status, error)
-        if self._request.transport is not None:
+        if self._task is not None and not self._sending:
+            self.stopped = self._task.cancel()
+            await asyncio.wait({self._task})
+        elif self._request.transport is not None:
             self._request.transport.close()
 
     def ended(self, outcome: Outcome, status: int, error: HttpError | None = None, trail: Trail | None = None) -> None:

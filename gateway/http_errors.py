@@ -166,6 +166,6 @@ def interrupted(error: StreamInterrupted) -> HttpError:
 
 
 def stopped() -> HttpError:
-    """The error event of a stream that the shutdown of this replica ended."""
+    """What the shutdown of this replica ended: the error event of a stream, or an answer that never began."""
     message = "the answer broke off and is not complete: this replica had to shut down"
-    return HttpError(503, "shed", message, "stream_interrupted", type="server_error")
+    return HttpError(503, "shed", message, "stream_interrupted", type="server_error", close=True)

@@ -52,7 +52,7 @@ class FallbackLlm:
             while True:
                 began = self._clock.now()
                 left = walk.request.deadline_at - began
-                if left <= 0:
+                if left < _SPENT_S:
                     raise walk.failed(deadline=True)
                 limits = plan.limits(self._route, stop, walk.request.call, left, others_left=walk.others_left())
                 attempt = self._targets[stop.target.name].llm.generate(walk.request.within(limits))
@@ -76,7 +76,7 @@ class FallbackLlm:
                 else:
                     seconds = self._clock.now() - began
                     return CommittedStream(stream, attempt, stop, walk.trail, began, seconds)
-        raise walk.failed(deadline=walk.request.deadline_at <= self._clock.now())
+        raise walk.failed(deadline=walk.request.deadline_at - self._clock.now() < _SPENT_S)
 
     def close(self, walk: _Walk, committed: CommittedStream, error: BaseException | None) -> None:
         """Write down how the committed attempt ended. Raises StreamInterrupted in place of an AttemptFailed."""

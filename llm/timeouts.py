@@ -75,7 +75,7 @@ class TimedStream:
         self._finished = False
 
     async def read(self) -> Batch | None:
-        if self._finished:
+        if self._finished or (self.progress.ended and not self.stream):
             return None
         watch, progress = self._watch, self.progress
         lingering = self.stream and (progress.finishing or progress.ended)

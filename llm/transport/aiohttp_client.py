@@ -11,6 +11,7 @@ from types import TracebackType
 import aiohttp
 import yarl
 from aiohttp import hdrs
+from aiohttp.payload import BytesPayload
 
 from llm.spec import ProviderSpec
 from llm.transport.base import TransportError, WireRequest, WireResponse
@@ -85,7 +86,7 @@ class AiohttpTransport:
             return await self._session.request(
                 "POST",
                 url,
-                data=request.body if len(request.body) <= _AT_ONCE else io.BytesIO(request.body),
+                data=BytesPayload(request.body) if len(request.body) <= _AT_ONCE else io.BytesIO(request.body),
                 headers=request.headers,
                 allow_redirects=False,
                 timeout=timeout,

@@ -1,0 +1,58 @@
+# Everything here works on a fresh machine with Python >= 3.11 and make; `make` alone lists the targets.
+
+PYTHON ?= python3
+UV ?= uv
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast check format lock weights clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(STAMP) ## the environment in .venv, with the command .venv/bin/stanchion
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $(PYTHON) is missing or older than Python 3.11; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "make: $(PYTHON) cannot make environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: install ## two local models and a gateway in front of them: the quick start
+	$(BIN)/stanchion demo
+
+weights: install ## get the weights of the local models (98 MB, once)
+	$(BIN)/stanchion demo --fetch-only
+
+test: weights ## every test, with the local models too
+	$(BIN)/python -m pytest
+
+test-fast: install ## the tests that need no local models
+	$(BIN)/python -m pytest -m "not models"
+
+check: install ## format, lint, types, imports, and whether the settings' schema is up to date
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m gateway.settings.schema --check
+
+format: install ## format the code, and repair what the linter can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## pin all packages anew from pyproject.toml (needs uv)
+	@command -v $(UV) >/dev/null || { echo "make: lock needs uv (pip install uv), or UV=/path/to/uv" >&2; exit 1; }
+	$(UV) pip compile pyproject.toml $(LOCK_FLAGS) -o requirements/runtime.txt
+	$(UV) pip compile pyproject.toml --extra dev $(LOCK_FLAGS) -o requirements/dev.txt
+
+LOCK_FLAGS := --quiet --upgrade --universal --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+
+clean: ## remove the environment and what tools left behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,141 @@
+"""The caller goes away: the provider's connection is closed, all is given back, and nobody is to blame."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.fakes.behaviours import answer, cut_after, gate, silent, status
+from tests.fakes.clock import ManualClock
+from tests.fakes.upstream import Upstream
+from tests.gateway.wire import chat_body, chat_request, idle, serves, wire
+from tests.lab import Lab, config, lab
+
+TOKENS_A_MINUTE = 60_000
+CAPACITY = 10_000  # of the bucket: ten seconds' worth
+QUOTA = {"requests_per_minute": 600, "tokens_per_minute": TOKENS_A_MINUTE, "concurrency": 4}
+
+
+@asynccontextmanager
+async def metered(p: Upstream, s: Upstream) -> AsyncIterator[Lab]:
+    """Two targets, the first behind a quota, on a clock that stands still: nothing is refilled."""
+    async with lab(config({"p": p, "s": s}, target_p={"quota": QUOTA}), ManualClock()) as g:
+        yield g
+
+
+async def left_alone(g: Lab, p: Upstream, s: Upstream, used_tokens: int) -> None:
+    """All is as before, but for the tokens that were used."""
+    await idle(g)
+    target = await g.target("p")
+    assert target["quota"]["in_flight"] == 0
+    assert target["quota"]["tokens"] == {"level": CAPACITY - used_tokens, "capacity": CAPACITY}
+    assert target["breaker"] == {"state": "closed", "samples": 0, "failures": 0, "retry_in_s": 0}
+    assert target["hold"] is None
+    assert s.attempts == 0
+    assert [(turn["outcome"], turn["status"]) for turn in g.turns] == [("client_closed", 499)]
+    assert await g.metric("stanchion_turns_total", route="r", outcome="client_closed") == 1
+    assert await g.metric("stanchion_attempts_total", target="p", outcome="cancelled") == 1
+    p.default = answer(usage=(1, 1))
+    await serves(g)
+    assert p.attempts == 2
+
+
+def input_tokens(**fields: object) -> int:
+    return len(chat_body(**fields)) // 4
+
+
+async def test_B05_a_while_a_plain_call_runs() -> None:
+    async with Upstream("p", default=silent()) as p, Upstream("s") as s, metered(p, s) as g:
+        async with wire(g) as w:
+            w.send(chat_request())
+            seen = await p.wait_for_requests(1)
+            assert (await g.target("p"))["quota"]["in_flight"] == 1
+            w.abort()
+            await seen.wait_closed()
+        await left_alone(g, p, s, input_tokens())
+
+
+async def test_B05_b_before_the_first_token_of_a_stream() -> None:
+    async with Upstream("p", default=silent()) as p, Upstream("s") as s, metered(p, s) as g:
+        async with wire(g) as w:
+            w.send(chat_request(stream=True))
+            seen = await p.wait_for_requests(1)
+            w.abort()
+            await seen.wait_closed()
+        await left_alone(g, p, s, input_tokens(stream=True))
+
+
+async def test_B05_c_after_three_pieces() -> None:
+    async with Upstream("p", default=cut_after(3, silent())) as p, Upstream("s") as s, metered(p, s) as g:
+        async with wire(g) as w:
+            w.send(chat_request(stream=True))
+            await w.head()
+            await w.until_seen(b"p2 ")
+            w.abort()
+            await p.requests[0].wait_closed()
+        await left_alone(g, p, s, input_tokens(stream=True) + 3)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_a_caller_that_closes_in_order_has_left_too(stream: bool) -> None:
+    async with Upstream("p", default=silent()) as p, Upstream("s") as s, metered(p, s) as g:
+        async with wire(g) as w:
+            w.send(chat_request(stream=stream))
+            seen = await p.wait_for_requests(1)
+            await w.close()
+            await seen.wait_closed()
+        await left_alone(g, p, s, input_tokens(stream=stream))
+
+
+async def test_during_the_wait_before_a_retry() -> None:
+    clock = ManualClock()
+    async with Upstream("p", default=status(500)) as p, Upstream("s") as s:
+        async with lab(config({"p": p, "s": s}), clock) as g:
+            async with wire(g) as w:
+                w.send(chat_request())
+                await (await p.wait_for_requests(1)).wait_over()
+                while not clock.pending:
+                    await asyncio.sleep(0)
+                w.abort()
+                await idle(g)
+            await clock.run(60)
+            assert (p.attempts, s.attempts) == (1, 0)
+            assert g.turns[-1]["outcome"] == "client_closed"
+
+
+async def test_on_the_second_target_the_first_ones_failure_stays_counted() -> None:
+    values = {"retry": {"attempts": 0}}
+    async with Upstream("p", default=status(500)) as p, Upstream("s", default=silent()) as s:
+        async with lab(config({"p": p, "s": s}, defaults=values), ManualClock()) as g:
+            async with wire(g) as w:
+                w.send(chat_request())
+                seen = await s.wait_for_requests(1)
+                w.abort()
+                await seen.wait_closed()
+            await idle(g)
+            assert (await g.target("p"))["breaker"]["failures"] == 1
+            assert (await g.target("s"))["breaker"]["samples"] == 0
+            assert g.turns[-1]["outcome"] == "client_closed"
+            assert await g.metric("stanchion_attempts_total", target="p", outcome="server_error") == 1
+            assert await g.metric("stanchion_attempts_total", target="s", outcome="cancelled") == 1
+
+
+async def test_many_that_leave_together_give_every_place_back() -> None:
+    values = {"provider_p": {"max_connections": 10, "pool_wait": "30s"}}
+    go = asyncio.Event()
+    async with Upstream("p", default=gate(go, answer())) as p, lab(config({"p": p}, **values), ManualClock()) as g:
+        for _ in range(3):
+            async with wire(g) as a, wire(g) as b, wire(g) as c, wire(g) as d:
+                before = p.attempts
+                for w in (a, b, c, d):
+                    w.send(chat_request(stream=True))
+                await p.wait_for_requests(before + 4)
+                for w in (a, b, c, d):
+                    w.abort()
+                await idle(g)
+        go.set()
+        answers = await asyncio.gather(*(g.chat() for _ in range(10)))
+        assert [one.status for one in answers] == [200] * 10

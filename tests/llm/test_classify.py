@@ -1,0 +1,177 @@
+"""One table of what providers say, and what each is; whatever else they say never raises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm.classes import RULES, ErrorClass, Verdict
+from llm.classify import bad_response, classify_error, classify_status
+
+WALL = 1_800_000_000.0
+
+
+def error(code: str | int | None = None, message: str = "m", kind: str | None = None) -> bytes:
+    return json.dumps({"error": {"message": message, "type": kind, "code": code, "param": None}}).encode()
+
+
+C = ErrorClass
+TABLE: list[tuple[int, bytes, ErrorClass]] = [
+    (429, error("insufficient_quota"), C.QUOTA_EXHAUSTED),
+    (429, error(None, "m", "insufficient_quota"), C.QUOTA_EXHAUSTED),
+    (429, error(None, "You exceeded your current quota, please check your plan"), C.QUOTA_EXHAUSTED),
+    (401, error(None, "m", "insufficient_quota"), C.QUOTA_EXHAUSTED),
+    (402, error(), C.QUOTA_EXHAUSTED),
+    (402, b"", C.QUOTA_EXHAUSTED),
+    (403, error("billing_not_active"), C.QUOTA_EXHAUSTED),
+    (400, error(None, "Your credit balance is too low to access the API"), C.QUOTA_EXHAUSTED),
+    (429, error("rate_limit_exceeded"), C.RATE_LIMITED),
+    (429, error(None, "m", "rate_limit_error"), C.RATE_LIMITED),
+    (429, b"slow down", C.RATE_LIMITED),
+    (429, b"", C.RATE_LIMITED),
+    (401, error("invalid_api_key"), C.CREDENTIAL),
+    (401, b"", C.CREDENTIAL),
+    (403, error(), C.CREDENTIAL),
+    (400, error(None, "API key not valid. Please pass a valid API key."), C.CREDENTIAL),
+    (404, error("model_not_found"), C.MODEL_UNAVAILABLE),
+    (404, b"<html>", C.MODEL_UNAVAILABLE),
+    (410, error(), C.MODEL_UNAVAILABLE),
+    (400, error("model_decommissioned"), C.MODEL_UNAVAILABLE),
+    (400, error(None, "The model has been deprecated"), C.MODEL_UNAVAILABLE),
+    (400, error("content_policy_violation"), C.CONTENT_POLICY),
+    (400, error("content_filter"), C.CONTENT_POLICY),
+    (400, error(None, "The response was filtered due to Azure's content management policy"), C.CONTENT_POLICY),
+    (400, error("context_length_exceeded"), C.CONTEXT_LENGTH),
+    (400, error(None, "This is longer than the model's context length"), C.CONTEXT_LENGTH),
+    (400, error(None, "This model's maximum context length is 8192 tokens"), C.CONTEXT_LENGTH),
+    (400, error(None, "request exceeds the available context size"), C.CONTEXT_LENGTH),
+    (413, error(), C.TOO_LARGE),
+    (413, error("context_length_exceeded"), C.CONTEXT_LENGTH),
+    (400, error(), C.BAD_REQUEST),
+    (400, error("invalid_value"), C.BAD_REQUEST),
+    (422, error(), C.BAD_REQUEST),
+    (409, b"{}", C.BAD_REQUEST),
+    (418, b"", C.BAD_REQUEST),
+    (408, error(), C.SERVER_ERROR),
+    (500, error(), C.SERVER_ERROR),
+    (502, b"<html>bad gateway</html>", C.SERVER_ERROR),
+    (504, b"", C.SERVER_ERROR),
+    (599, b"", C.SERVER_ERROR),
+    (503, error(), C.OVERLOADED),
+    (529, error(None, "m", "overloaded_error"), C.OVERLOADED),
+    (500, error(None, "m", "overloaded_error"), C.OVERLOADED),
+    (301, b"", C.BAD_UPSTREAM_RESPONSE),
+    (307, error(), C.BAD_UPSTREAM_RESPONSE),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "error_class"), TABLE)
+def test_a_status_and_a_body_are_one_class(status: int, body: bytes, error_class: ErrorClass) -> None:
+    failure = classify_status(status, {}, body, WALL)
+    assert (failure.error_class, failure.status) == (error_class, status)
+    assert failure.message
+
+
+def test_the_providers_own_words_are_kept() -> None:
+    body = json.dumps({"error": {"message": "why", "type": "t", "code": "c", "param": "p"}}).encode()
+    failure = classify_status(400, {"retry-after": "3"}, body, WALL)
+    assert (failure.message, failure.type, failure.code, failure.param) == ("why", "t", "c", "p")
+    assert failure.retry_after_s == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "error_class", "status"),
+    [
+        ({"code": 503}, C.OVERLOADED, 503),
+        ({"code": "529"}, C.OVERLOADED, 529),
+        ({"code": 502}, C.SERVER_ERROR, 502),
+        ({"code": 404}, C.MODEL_UNAVAILABLE, 404),
+        ({"code": "insufficient_quota"}, C.QUOTA_EXHAUSTED, None),
+        ({"type": "overloaded_error"}, C.OVERLOADED, None),
+        ({"code": 200}, C.BAD_UPSTREAM_RESPONSE, None),
+        ({"code": 600}, C.BAD_UPSTREAM_RESPONSE, None),
+        ({"code": "5000"}, C.BAD_UPSTREAM_RESPONSE, None),
+        ({"code": "²"}, C.BAD_UPSTREAM_RESPONSE, None),
+        ({"code": "9" * 5000}, C.BAD_UPSTREAM_RESPONSE, None),
+        ({"code": True}, C.BAD_UPSTREAM_RESPONSE, None),
+        ({}, C.BAD_UPSTREAM_RESPONSE, None),
+        ("words", C.BAD_UPSTREAM_RESPONSE, None),
+        (None, C.BAD_UPSTREAM_RESPONSE, None),
+        ([], C.BAD_UPSTREAM_RESPONSE, None),
+    ],
+)
+def test_an_error_inside_a_200_speaks_by_its_code(said: Any, error_class: ErrorClass, status: int | None) -> None:
+    failure = classify_error(said, None)
+    assert (failure.error_class, failure.status) == (error_class, status)
+
+
+def test_words_are_taken_from_detail_too_and_are_bounded() -> None:
+    assert classify_status(400, {}, b'{"detail":"no such thing"}', WALL).message == "no such thing"
+    assert len(classify_status(400, {}, error(None, "x" * 100_000), WALL).message) == 2000
+
+
+def test_a_bad_response_is_a_failure_of_the_target() -> None:
+    failure = bad_response("why")
+    assert (failure.error_class, failure.verdict) == (C.BAD_UPSTREAM_RESPONSE, Verdict.FAILURE)
+
+
+def test_every_class_has_its_rule() -> None:
+    assert set(RULES) == set(ErrorClass)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "classes"),
+    [
+        (
+            Verdict.FAILURE,
+            {C.CONNECT, C.TIMEOUT_FIRST_TOKEN, C.TIMEOUT_IDLE, C.TIMEOUT_TOTAL, C.OVERLOADED, C.SERVER_ERROR}
+            | {C.BAD_UPSTREAM_RESPONSE},
+        ),
+        (
+            Verdict.NEUTRAL,
+            {C.RATE_LIMITED, C.QUOTA_EXHAUSTED, C.CREDENTIAL, C.MODEL_UNAVAILABLE, C.CONTEXT_LENGTH, C.TOO_LARGE}
+            | {C.CONTENT_POLICY, C.BAD_REQUEST, C.LOCAL_CAPACITY, C.DEADLINE, C.CANCELLED},
+        ),
+    ],
+)
+def test_which_classes_a_breaker_counts(verdict: Verdict, classes: set[ErrorClass]) -> None:
+    assert {each for each, rule in RULES.items() if rule.verdict is verdict} == classes
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["error", "message", "type", "code", "param", "detail", "x"]), inner, max_size=4),
+    max_leaves=10,
+)
+header_values = st.text(st.characters(max_codepoint=255), max_size=20) | st.sampled_from(["1e999", "nan", "-0", "1d2h"])
+headers = st.dictionaries(
+    st.sampled_from(
+        ["retry-after", "retry-after-ms", "x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens", "content-type"]
+    ),
+    header_values,
+)
+
+
+@given(st.integers(300, 999), headers, st.binary(max_size=60) | json_values.map(orjson.dumps))
+def test_nothing_that_a_provider_says_raises(status: int, fields: dict[str, str], body: bytes) -> None:
+    failure = classify_status(status, fields, body, WALL)
+    assert failure.status == status
+    assert isinstance(failure.message, str)
+    assert failure.retry_after_s is None or 0 <= failure.retry_after_s < float("inf")
+
+
+@given(json_values)
+def test_nothing_that_stands_in_an_answer_raises(said: Any) -> None:
+    failure = classify_error(said, None)
+    assert failure.error_class in RULES
+    assert all(isinstance(part, str | None) for part in (failure.type, failure.code, failure.param))
