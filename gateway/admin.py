@@ -11,6 +11,8 @@ from aiohttp import web
 from gateway.http_errors import HttpError
 from gateway.metrics import CONTENT_TYPE
 from gateway.service import Service
+from llm.classes import ErrorClass
+from llm.errors import Failure
 from llm.target import Target
 from quota.target_quota import Level
 from stanchion import __version__
@@ -80,7 +82,7 @@ class Admin:
             "last_error": failure
             and {
                 "class": failure.error_class.value,
-                "message": failure.message,
+                "message": _words(failure),
                 "seconds_ago": round(service.clock.now() - tally.failed_at, 1),
             },
             "counts": {"attempts": tally.attempts, "success": tally.success},
@@ -91,6 +93,27 @@ class Admin:
         usable = sum(self._service.engine.targets[stop].blocked() is None for stop in stops)
         turns = {outcome.value: count for outcome, count in self._service.tally.routes[name].items()}
         return {"name": name, "targets": stops, "usable": usable, "turns": turns}
+
+
+_OWN_WORDS = frozenset(
+    {
+        ErrorClass.CONNECT,
+        ErrorClass.TIMEOUT_FIRST_TOKEN,
+        ErrorClass.TIMEOUT_IDLE,
+        ErrorClass.TIMEOUT_TOTAL,
+        ErrorClass.LOCAL_CAPACITY,
+        ErrorClass.DEADLINE,
+    }
+)
+"""Classes whose message is always the gateway's; in the others a provider may repeat a prompt."""
+
+
+def _words(failure: Failure) -> str:
+    """What an operator may see of a failure: the gateway's words, or the provider's status and code."""
+    if failure.error_class in _OWN_WORDS:
+        return failure.message
+    said = "the provider reported an error" if failure.status is None else f"the provider answered {failure.status}"
+    return said if failure.code is None else f"{said} ({failure.code[:100]})"
 
 
 def _level(bucket: Level | None) -> dict[str, float] | None:

@@ -15,8 +15,8 @@ from gateway.service import Service, Tally, TargetTally
 from gateway.settings.model import Settings
 from llm.attempt import AttemptRecord
 from llm.spec import ProviderSpec
-from llm.transport.aiohttp_client import AiohttpTransport
 from llm.transport.base import Transport
+from llm.transport.http1 import Http1Transport
 from stanchion.clock import Clock, SystemClock
 
 
@@ -26,7 +26,7 @@ def build(
     *,
     clock: Clock | None = None,
     random: Random | None = None,
-    transports: Callable[[ProviderSpec], Transport] = AiohttpTransport,
+    transports: Callable[[ProviderSpec], Transport] = Http1Transport,
     new_id: Callable[[], str] | None = None,
 ) -> Service:
     """A service for these settings. It has to be called inside a running loop; close `service.engine` at the end."""

@@ -24,7 +24,7 @@ Observer = Callable[[AttemptRecord, float | None], None]
 """Told every attempt when it is over, and the seconds to its first output where a stream had one."""
 
 _SPENT_S = 0.001
-"""Less than this of a deadline is none: a sum of floats may miss it by rounding."""
+"""Less than this of a deadline or a hold is none: a sum of floats may miss it by rounding."""
 
 
 class FallbackLlm:
@@ -97,8 +97,10 @@ class FallbackLlm:
         self._holds.note(stop.target, failure)
         walk.last = failure
         wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
-        if wait is None:
+        hold = self._targets[stop.target.name].hold()
+        if wait is None or (hold is not None and self._holds.seconds_left(hold) > wait + _SPENT_S):
             walk.after(stop, failure)
+            return None
         return wait
 
     def _observe(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from types import TracebackType
 
 from llm.answer import Batch, Progress
@@ -17,6 +18,8 @@ from llm.transport.base import Transport, TransportError, WireRequest, WireRespo
 
 _ERROR_BODY_LIMIT = 256 * 1024
 _PLAIN_BODY_LIMIT = 64 * 1024 * 1024
+_SHORTEST_SECRET = 8
+"""Characters; anything shorter is no key, and would mask words of the message."""
 _USER_AGENT = ("User-Agent", "stanchion")
 _ACCEPT_STREAM = ("Accept", "text/event-stream")
 _ACCEPT_JSON = ("Accept", "application/json")
@@ -28,6 +31,7 @@ class Provider:
     def __init__(self, target: TargetSpec, dialect: Dialect, transport: Transport, wall: Callable[[], float]) -> None:
         self._target, self._dialect, self._transport, self._wall = target, dialect, transport, wall
         self._headers = _headers(target, dialect)
+        self._secrets = _secrets(target)
 
     def generate(self, request: LlmRequest) -> _Asked:
         assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
@@ -39,16 +43,21 @@ class Provider:
             call.body_for(self._target.model),
             request.limits.connect_s,
         )
-        return _Asked(self._transport.send(wire), self._dialect, call, self._wall)
+        return _Asked(self._transport.send(wire), self._dialect, call, self._wall, self._secrets)
 
 
 class _Asked:
-    __slots__ = ("_call", "_dialect", "_sent", "_wall")
+    __slots__ = ("_call", "_dialect", "_secrets", "_sent", "_wall")
 
     def __init__(
-        self, sent: AbstractAsyncContextManager[WireResponse], dialect: Dialect, call: Call, wall: Callable[[], float]
+        self,
+        sent: AbstractAsyncContextManager[WireResponse],
+        dialect: Dialect,
+        call: Call,
+        wall: Callable[[], float],
+        secrets: tuple[str, ...],
     ) -> None:
-        self._sent, self._dialect, self._call, self._wall = sent, dialect, call, wall
+        self._sent, self._dialect, self._call, self._wall, self._secrets = sent, dialect, call, wall, secrets
 
     async def __aenter__(self) -> ProviderStream:
         try:
@@ -56,10 +65,11 @@ class _Asked:
         except TransportError as error:
             raise AttemptFailed(_failure(error)) from None
         if 200 <= response.status < 300:
-            return ProviderStream(response, self._dialect, self._call)
+            return ProviderStream(response, self._dialect, self._call, self._secrets)
         try:
             body = await _read(response, _ERROR_BODY_LIMIT, cut=True)
-            raise AttemptFailed(self._dialect.failure(response.status, dict(response.headers), body, self._wall()))
+            failure = self._dialect.failure(response.status, dict(response.headers), body, self._wall())
+            raise AttemptFailed(_masked(failure, self._secrets))
         except BaseException as error:
             await self._sent.__aexit__(type(error), error, error.__traceback__)
             if isinstance(error, TransportError):
@@ -76,10 +86,10 @@ class _Asked:
 class ProviderStream:
     """An open answer of a provider."""
 
-    __slots__ = ("_call", "_dialect", "_failed", "_reader", "_response", "progress", "stream")
+    __slots__ = ("_call", "_dialect", "_failed", "_reader", "_response", "_secrets", "progress", "stream")
 
-    def __init__(self, response: WireResponse, dialect: Dialect, call: Call) -> None:
-        self._response, self._dialect, self._call = response, dialect, call
+    def __init__(self, response: WireResponse, dialect: Dialect, call: Call, secrets: tuple[str, ...] = ()) -> None:
+        self._response, self._dialect, self._call, self._secrets = response, dialect, call, secrets
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.stream = call.stream and kind == "text/event-stream"
         self._reader: AnswerReader | None = dialect.reader(call) if self.stream else None
@@ -87,14 +97,16 @@ class ProviderStream:
         self._failed: AttemptFailed | None = None
 
     async def read(self) -> Batch | None:
-        if self._failed is not None:
-            raise self._failed
         try:
+            if self._failed is not None:
+                raise self._failed
             return await (self._read_stream(self._reader) if self._reader else self._read_plain())
         except TransportError as error:
             if self.progress.ended:
                 return None  # the connection broke after the terminator: nothing is missing
             raise AttemptFailed(_failure(error)) from None
+        except AttemptFailed as error:
+            raise AttemptFailed(_masked(error.failure, self._secrets)) from None
 
     def finish(self) -> Batch | None:
         """The provider lingers after its finish reason: end the answer now. Raises AttemptFailed when it is not complete."""
@@ -152,6 +164,20 @@ def _headers(target: TargetSpec, dialect: Dialect) -> tuple[tuple[str, str], ...
     key = target.credential.api_key
     own = (("Content-Type", "application/json"), ("Accept-Encoding", "identity"), _USER_AGENT)
     return (*own, *(dialect.auth(key) if key else ()), *target.provider.headers)
+
+
+def _secrets(target: TargetSpec) -> tuple[str, ...]:
+    """What must not come back in a provider's words: its key, and the values of its own headers."""
+    values = (target.credential.api_key or "", *(value for _, value in target.provider.headers))
+    return tuple(value for value in values if len(value) >= _SHORTEST_SECRET)
+
+
+def _masked(failure: Failure, secrets: tuple[str, ...]) -> Failure:
+    """The failure without the secrets that a provider repeats in its message, as some do with a refused key."""
+    message = failure.message
+    for secret in secrets:
+        message = message.replace(secret, "***")
+    return failure if message is failure.message else replace(failure, message=message)
 
 
 def _failure(error: TransportError) -> Failure:

@@ -29,11 +29,14 @@ class WireResponse(Protocol):
         """What has arrived, decompressed; b"" at the end of the body. Raises TransportError."""
 
 
+Kind = Literal["connect", "cut", "capacity", "protocol"]
+
+
 class TransportError(Exception):
     """The wire failed. `kind`: `connect` before an answer, `cut` inside one, `capacity` when the own pool is full,
     `protocol` when what came is not HTTP. The message names no URL and no key."""
 
-    def __init__(self, kind: Literal["connect", "cut", "capacity", "protocol"], message: str) -> None:
+    def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
         self.kind, self.message = kind, message
 

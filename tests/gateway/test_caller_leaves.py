@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.behaviours import answer, cut_after, gate, silent, status
 from tests.fakes.clock import ManualClock
 from tests.fakes.upstream import Upstream
-from tests.gateway.wire import chat_body, chat_request, idle, serves, wire
+from tests.gateway.wire import chat_body, chat_request, idle, serves, until, wire
 from tests.lab import Lab, config, lab
 
 TOKENS_A_MINUTE = 60_000
@@ -43,8 +43,9 @@ async def left_alone(g: Lab, p: Upstream, s: Upstream, used_tokens: int) -> None
     assert p.attempts == 2
 
 
-def input_tokens(**fields: object) -> int:
-    return len(chat_body(**fields)) // 4
+def input_tokens(*, stream: bool | None = None) -> int:
+    """What the gateway estimates for the request that is sent here."""
+    return len(chat_body() if stream is None else chat_body(stream=stream)) // 4
 
 
 async def test_B05_a_while_a_plain_call_runs() -> None:
@@ -96,9 +97,7 @@ async def test_during_the_wait_before_a_retry() -> None:
         async with lab(config({"p": p, "s": s}), clock) as g:
             async with wire(g) as w:
                 w.send(chat_request())
-                await (await p.wait_for_requests(1)).wait_over()
-                while not clock.pending:
-                    await asyncio.sleep(0)
+                await until(lambda: g.service.tally.targets["p"].attempts == 1)
                 w.abort()
                 await idle(g)
             await clock.run(60)

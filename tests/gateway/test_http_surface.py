@@ -69,9 +69,7 @@ async def test_json_nested_without_end_is_refused() -> None:
         await serves(g)
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"]
-)
+@pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
 async def test_another_content_type_is_refused(kind: str) -> None:
     async with Upstream("p") as p, lab(config({"p": p})) as g:
         answer = await g.post("/v1/chat/completions", chat_body(), headers={"Content-Type": kind})

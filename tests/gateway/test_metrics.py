@@ -138,7 +138,14 @@ async def test_H04_long_turns_fall_in_finite_buckets() -> None:
         def below(bound: str) -> float:
             return samples["stanchion_turn_duration_seconds_bucket", (("le", bound), ("route", "r"))]
 
-        assert [below(bound) for bound in ("30.0", "45.0", "180.0", "300.0", "600.0", "+Inf")] == [0, 20, 20, 21, 21, 21]
+        assert [below(bound) for bound in ("30.0", "45.0", "180.0", "300.0", "600.0", "+Inf")] == [
+            0,
+            20,
+            20,
+            21,
+            21,
+            21,
+        ]
         overhead = "stanchion_overhead_seconds_bucket", (("le", "0.1"), ("route", "r"))
         assert samples[overhead] == 21  # a provider's time is none of the gateway's own
 

@@ -149,8 +149,12 @@ json_values = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8")),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["error", "message", "type", "code", "param", "detail", "x"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "message", "type", "code", "param", "detail", "x"]), inner, max_size=4
+        )
+    ),
     max_leaves=10,
 )
 header_values = st.text(st.characters(max_codepoint=255), max_size=20) | st.sampled_from(["1e999", "nan", "-0", "1d2h"])

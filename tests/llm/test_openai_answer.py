@@ -76,7 +76,9 @@ good_streams = st.tuples(
 
 
 @given(good_streams, st.data())
-def test_a_well_formed_stream_is_passed_on_unchanged_however_it_is_cut(events: list[bytes], data: st.DataObject) -> None:
+def test_a_well_formed_stream_is_passed_on_unchanged_however_it_is_cut(
+    events: list[bytes], data: st.DataObject
+) -> None:
     stream = b"".join(events)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
     pieces = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
@@ -199,10 +201,14 @@ def test_B03_c_a_role_and_nothing_else_is_a_bad_answer() -> None:
 
 
 def test_B03_d_an_empty_finish_reason_is_sent_as_null_and_ends_nothing() -> None:
-    odd = b'data: {"choices":[{"index":0,"delta":{"content":"say \\"finish_reason\\":\\"\\""},"finish_reason" : ""}]}\n\n'
+    odd = (
+        b'data: {"choices":[{"index":0,"delta":{"content":"say \\"finish_reason\\":\\"\\""},"finish_reason" : ""}]}\n\n'
+    )
     out, progress, error = run([odd, text_chunk("b"), finish_chunk(), DONE])
     assert error is None
-    assert out == odd.replace(b'"finish_reason" : ""', b'"finish_reason":null') + text_chunk("b") + finish_chunk() + DONE
+    assert (
+        out == odd.replace(b'"finish_reason" : ""', b'"finish_reason":null') + text_chunk("b") + finish_chunk() + DONE
+    )
     assert progress.ended
 
 
@@ -361,12 +367,14 @@ def test_arbitrary_bytes_raise_nothing_but_a_failed_attempt(pieces: list[bytes])
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-9, 999) | st.text(max_size=4),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["choices", "delta", "message", "content", "tool_calls", "function", "name", "index"])
-            | st.sampled_from(["usage", "error", "code", "finish_reason", "prompt_tokens", "completion_tokens"]),
-            inner,
-            max_size=4,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["choices", "delta", "message", "content", "tool_calls", "function", "name", "index"])
+                | st.sampled_from(["usage", "error", "code", "finish_reason", "prompt_tokens", "completion_tokens"]),
+                inner,
+                max_size=4,
+            )
         ),
         max_leaves=15,
     )

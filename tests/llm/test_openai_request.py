@@ -163,7 +163,10 @@ def test_repeated_stream_options_are_no_trouble() -> None:
 extras = st.dictionaries(
     st.sampled_from(["temperature", "user", "tools", "metadata", "model_hint", "stream_option", "seed"]),
     st.recursive(
-        st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(st.characters(codec="utf-8"), max_size=8),
+        st.none()
+        | st.booleans()
+        | st.integers(-1000, 1000)
+        | st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["model", "n"]), inner),
         max_leaves=6,
     ),
@@ -173,11 +176,7 @@ extras = st.dictionaries(
 @given(extras, st.booleans(), st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1))
 def test_unknown_fields_survive(fields: dict[str, Any], stream: bool, model: str) -> None:
     sent = orjson.dumps({**fields, "model": "r", "messages": MESSAGES, "stream": stream})
-    try:
-        call = read(sent)
-    except InvalidRequest as refused:
-        assert b"\\u0000" in sent, refused.message
-        return
+    call = read(sent)
     options = {"stream_options": {"include_usage": True}} if stream else {}
     changed = {**fields, "model": model, "messages": MESSAGES, "stream": stream, **options}
     assert json.loads(call.body_for(model)) == changed
