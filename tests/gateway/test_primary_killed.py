@@ -15,7 +15,7 @@ from tests.gateway.wire import GUARD_S, Wire, chat_request, idle, until, wire
 from tests.lab import Answer, Lab, config, lab
 
 ROOT = Path(__file__).parents[2]
-FAST = {"breaker": {"minimum": 5, "cooldown": "300ms"}}
+FAST = {"breaker": {"minimum": 5, "cooldown": "300ms"}, "timeouts": {"first_output": "60s", "idle": "60s"}}
 
 
 @asynccontextmanager
@@ -23,7 +23,7 @@ async def primary_process(port: int = 0) -> AsyncIterator[tuple[asyncio.subproce
     """A provider as a process of its own, which streams slowly; the process and its port."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.fakes.upstream", "--name", "primary", "--port", str(port)),
-        *("--pieces", "100000", "--piece-delay-ms", "5"),
+        *("--pieces", "2000", "--piece-delay-ms", "50"),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
     )
