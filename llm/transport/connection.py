@@ -21,7 +21,35 @@ _BUFFER_LIMIT = 262_144
 
 
 class _Decoder(Protocol):
+    """Undoes a content coding, at most about `_BUFFER_LIMIT` bytes at a time: `more` says that it has not given all yet."""
+
+    more: bool
+
     def __call__(self, data: bytes, /) -> bytes: ...
+
+
+class _Inflate:
+    """gzip or zlib, told by the header."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self.more = False
+
+    def __call__(self, data: bytes, /) -> bytes:
+        given = self._zlib.decompress(self._zlib.unconsumed_tail + data, _BUFFER_LIMIT)
+        self.more = len(given) == _BUFFER_LIMIT or bool(self._zlib.unconsumed_tail)
+        return given
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._brotli = brotli.Decompressor()
+        self.more = False
+
+    def __call__(self, data: bytes, /) -> bytes:
+        given: bytes = self._brotli.process(data, output_buffer_limit=_BUFFER_LIMIT)
+        self.more = len(given) >= _BUFFER_LIMIT or not self._brotli.can_accept_more_data()
+        return given
 
 
 class Connection(asyncio.Protocol):
@@ -41,7 +69,7 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.headers: dict[str, str] = {}
         self.bytes_seen = False
-        self._head_size = 0
+        self._seen_size = 0
         self._head_ready = self._complete = self._keep = self._surplus = False
         self._busy = False
         self._parts: list[bytes] = []
@@ -78,7 +106,10 @@ class Connection(asyncio.Protocol):
     async def read_any(self) -> bytes:
         """What has arrived of the body, decoded; b"" at its end. Raises TransportError."""
         while True:
-            if self._parts:
+            if self._decode is not None and self._decode.more:
+                if data := self._decoded(self._decode, b""):
+                    return data
+            elif self._parts:
                 data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
                 self._parts.clear()
                 self._resume()
@@ -114,12 +145,19 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self.bytes_seen = True
+        self._seen_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._fail("protocol", "the provider wants to change the protocol")
         except httptools.HttpParserError as error:
-            self._fail("protocol", f"the provider's answer is not HTTP ({type(error).__name__})")
+            if self._complete:
+                self._surplus = True  # behind a whole answer, which stands
+                self.abort()
+            else:
+                self._fail("protocol", f"the provider's answer is not HTTP ({type(error).__name__})")
+        if not self._head_ready and self._seen_size > _HEAD_LIMIT:
+            self._fail("protocol", f"the provider's answer has more than {_HEAD_LIMIT} bytes before its body")
         if not self._reading_paused and self._parts and sum(map(len, self._parts)) > _BUFFER_LIMIT:
             self._pause()
         self._wake()
@@ -139,13 +177,13 @@ class Connection(asyncio.Protocol):
     # httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head_size += len(name) + len(value)
-        if self._head_size > _HEAD_LIMIT:
-            self._fail("protocol", f"the provider's answer has more than {_HEAD_LIMIT} bytes of headers")
-            return
+        if self._head_ready:
+            return  # a trailer, or of what comes behind the answer
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        if self._head_ready:
+            return
         self.status = self._parser.get_status_code()
         if self.status >= 200:
             self._head_ready = self._error is None
@@ -161,8 +199,10 @@ class Connection(asyncio.Protocol):
             self._surplus = True
 
     def on_message_complete(self) -> None:
+        if self._complete:
+            return
         if self.status < 200:  # an interim answer: the real one follows
-            self.headers, self._head_size = {}, 0
+            self.headers = {}
             return
         self._complete = True
         self._keep = self._parser.should_keep_alive()
@@ -177,9 +217,9 @@ class Connection(asyncio.Protocol):
         if coding in ("", "identity"):
             return None
         if coding in ("gzip", "x-gzip", "deflate"):
-            return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress  # 32: gzip or zlib, told by the header
+            return _Inflate()
         if coding == "br":
-            return brotli.Decompressor().process  # type: ignore[no-any-return]
+            return _Brotli()
         raise TransportError("protocol", f"the provider's answer has an unknown Content-Encoding ({coding[:20]})")
 
     def _decoded(self, decode: _Decoder, data: bytes) -> bytes:

@@ -193,5 +193,5 @@ class _Sent:
 
 def _tls_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate: {error.verify_message}"
+        return f"certificate: {error.verify_message.partition(',')[0]}"  # what comes after names the host
     return error.reason or type(error).__name__

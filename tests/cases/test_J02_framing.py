@@ -75,6 +75,17 @@ async def test_J02_a_coded_stream_is_passed_on_as_it_comes(coding: Encoding) -> 
         await w.until_seen(b"[DONE]")
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_J02_a_large_coded_answer_is_whole(coding: Encoding, stream: bool) -> None:
+    text = "".join(f"{number:07d}" for number in range(200_000)) + "€" * 300_000
+    async with Upstream("p", default=answer(text, encoding=coding)) as p, lab(config({"p": p})) as g:
+        answered = await g.chat(stream=stream)
+        assert (answered.streamed_text if stream else answered.text) == text
+        assert (await g.chat(stream=stream)).status == 200
+        assert p.requests[1].connection == p.requests[0].connection
+
+
 async def test_J02_a_bomb_from_a_provider_is_a_bad_answer() -> None:
     bomb = raw(b" " * 70_000_000, encoding="gzip")
     async with Upstream("p", default=bomb) as p, Upstream("s") as s, lab(config({"p": p, "s": s})) as g:

@@ -56,6 +56,8 @@ ALLOWED: dict[str, Behaviour] = {
     "odd-chunked": written(whole(OK + KIND + b"transfer-encoding: Chunked\r\n", chunks())),
     "extensions": written(whole(OK + KIND + CHUNKED, chunks(extension=b";a=b"))),
     "trailers": written(whole(OK + KIND + CHUNKED, chunks(end=b"0\r\nX-Sum: 1\r\n\r\n"))),
+    "trailer-type": written(whole(OK + KIND + CHUNKED, chunks(end=b"0\r\nContent-Type: text/html\r\n\r\n"))),
+    "offers-upgrade": written(whole(OK + KIND + LENGTH + b"Upgrade: h2,h2c\r\nConnection: Upgrade\r\n")),
     "continue": written(b"HTTP/1.1 100 Continue\r\n\r\n" + whole(OK + KIND + LENGTH)),
     "early-hints": written(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + whole(OK + KIND + LENGTH)),
     "to-the-end": written(whole(OK + KIND + b"Connection: close\r\n"), close=True),

@@ -1,4 +1,3 @@
-# ruff: noqa: N802 - the tests of an acceptance case are named after it
 """A target's quota: reservations over all limits at once, and their settlement."""
 
 from __future__ import annotations

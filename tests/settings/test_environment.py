@@ -1,7 +1,5 @@
 """Variables of the environment in values."""
 
-# ruff: noqa: N802 - the names carry the ids of the cases
-
 from __future__ import annotations
 
 import pytest

@@ -1,7 +1,5 @@
 """Mistyped, doubled, unknown, missing and unserved keys, and values of the wrong kind."""
 
-# ruff: noqa: N802 - the names carry the ids of the cases
-
 from __future__ import annotations
 
 import pytest

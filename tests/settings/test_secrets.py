@@ -1,7 +1,5 @@
 """Keys do not show up in problems or in the settings' own texts."""
 
-# ruff: noqa: N802 - the names carry the ids of the cases
-
 from __future__ import annotations
 
 import pytest

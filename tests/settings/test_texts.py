@@ -1,7 +1,5 @@
 """Names stay the texts that were written."""
 
-# ruff: noqa: N802 - the names carry the ids of the cases
-
 from __future__ import annotations
 
 import json
