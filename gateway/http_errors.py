@@ -125,10 +125,7 @@ def route_failed(error: RouteFailed) -> HttpError:
         return HttpError(413, "too_large", error.message, retry=False, attempts=attempts, trail=trail)
     status = 429 if error.rate_limits_only else 503
     name = "shed" if error.rate_limits_only else "no_target"
-    return HttpError(
-        status, name, error.message, retry_after_s=error.retry_after_s, attempts=attempts, trail=trail,
-        retry=error.retry_after_s is not None,
-    )  # fmt: skip
+    return HttpError(status, name, error.message, retry_after_s=error.retry_after_s, attempts=attempts, trail=trail)
 
 
 _UNFIT: dict[Skip, tuple[int, str, str | None]] = {

@@ -206,7 +206,7 @@ class _Walk:
         name = stop.target.name
         self.trail.add(plan.passed_over(name, refused.skip, refused.message))
         never = isinstance(refused, QuotaShort) and refused.never
-        self._short[name] = Blocked(refused.skip, refused.message, refused.retry_after_s, never=never)
+        self._short[name] = Blocked(refused.skip, f"{name}: {refused.message}", refused.retry_after_s, never=never)
 
     def after(self, stop: Stop, failure: Failure) -> None:
         """This target is left for good: keep those ahead that can cure the failure."""

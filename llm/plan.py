@@ -14,6 +14,9 @@ from llm.request import Call, Limits
 from llm.spec import RouteSpec, Stop, TargetSpec
 
 _BACKOFF_S = 0.25
+_SLOT_WAIT_S = 1.0
+"""What a caller is told to wait for a place among the requests in flight, whose time nobody knows."""
+
 STATIC_SKIPS = frozenset({Skip.CONTEXT_WINDOW, Skip.REQUEST_LIMIT, Skip.CAPABILITY})
 """Reasons that lie in the request: waiting cures none of them."""
 
@@ -127,7 +130,8 @@ def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, 
         return RouteFailed(blocked[0].message, trail, never_fits=True)
     shed = all(block.reason is ErrorClass.RATE_LIMITED or block.skip is Skip.QUOTA for block in lasting)
     words = "; ".join(dict.fromkeys(block.message for block in blocked))
-    return RouteFailed(f"no target can be tried now: {words}", trail, retry_after_s=earliest, rate_limits_only=shed)
+    wait = _SLOT_WAIT_S if earliest is None else earliest
+    return RouteFailed(f"no target can be tried now: {words}", trail, retry_after_s=wait, rate_limits_only=shed)
 
 
 def _final(trail: Trail, last: Failure) -> bool:
