@@ -146,5 +146,6 @@ def _tls(gateway: GatewayPolicy) -> ssl.SSLContext | None:
     return context
 
 
-def _address(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _address(host: str, port: int, *, secure: bool = False) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if secure else 'http'}://{shown}:{port}"
