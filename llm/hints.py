@@ -17,6 +17,12 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _EPOCH_FLOOR_S = 1_000_000_000.0
 """Plain numbers above this are Unix times, not spans (they would be 31 years)."""
 
+_EPOCH_FLOOR_MS = 100_000_000_000.0
+"""Above this they are Unix times in milliseconds."""
+
+LONGEST_S = 30 * 86_400.0
+"""The longest wait that is believed: the longest window that a provider's limits are counted in is a month."""
+
 
 def seconds(text: str, wall: float) -> float | None:
     """Seconds from now that `text` names, 0 for a past time, None when it is none of the forms. `wall`: Unix time."""
@@ -25,6 +31,8 @@ def seconds(text: str, wall: float) -> float | None:
     if number is not None:
         if not math.isfinite(number) or number < 0:
             return None
+        if number >= _EPOCH_FLOOR_MS:
+            number /= 1000
         return number if number < _EPOCH_FLOOR_S else max(number - wall, 0.0)
     if text and "".join(match[0] for match in _PART.finditer(text)) == text:
         span = sum(float(match[1]) * _UNITS[match[2]] for match in _PART.finditer(text))
@@ -34,7 +42,15 @@ def seconds(text: str, wall: float) -> float | None:
 
 
 def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
-    """The provider's hint in seconds, the most exact form first; None when there is none that can be read."""
+    """The provider's hint in seconds, the most exact form first; None when there is none that can be read.
+
+    A hint above `LONGEST_S` is taken as that.
+    """
+    hint = _hint(headers, wall)
+    return None if hint is None else min(hint, LONGEST_S)
+
+
+def _hint(headers: Mapping[str, str], wall: float) -> float | None:
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None and milliseconds >= 0 and math.isfinite(milliseconds):
         return milliseconds / 1000

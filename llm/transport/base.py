@@ -15,6 +15,9 @@ class WireRequest(NamedTuple):
     body: bytes
     connect_s: float
 
+    def __repr__(self) -> str:
+        return f"WireRequest({self.url}, {len(self.body)} bytes)"  # headers hold the key, the body the prompt
+
 
 class WireResponse(Protocol):
     """An answer whose head has come. Header names are lower case."""

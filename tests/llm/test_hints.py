@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm.hints import retry_after, seconds
+from llm.hints import LONGEST_S, retry_after, seconds
 
 WALL = 1_800_000_000.0
 
@@ -92,3 +92,12 @@ def test_any_text_is_a_span_or_nothing(text: str) -> None:
 def test_dates_and_epochs_agree(ahead: int) -> None:
     forms = [formatdate(WALL + ahead, usegmt=True), rfc3339(WALL + ahead), str(int(WALL) + ahead)]
     assert [seconds(form, WALL) for form in forms] == [ahead] * 3
+
+
+def test_a_time_in_milliseconds_is_no_span_of_centuries() -> None:
+    assert retry_after({"retry-after": f"{(WALL + 12) * 1000:.0f}"}, WALL) == pytest.approx(12)
+
+
+@pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
+def test_a_monstrous_hint_is_a_month(name: str) -> None:
+    assert retry_after({name: "99999999999999999999"}, WALL) == LONGEST_S
