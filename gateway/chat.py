@@ -18,11 +18,11 @@ from gateway.service import Service
 from gateway.settings.model import Caller
 from gateway.turn import OutcomeRecord, Turn
 from llm.answer import Usage
-from llm.attempt import Trail
+from llm.attempt import Trail, trail_header
 from llm.dialects import openai_request
 from llm.dialects.openai_request import ChatCall
 from llm.errors import InvalidRequest, RouteFailed, StreamInterrupted
-from llm.fallback import CommittedStream
+from llm.fallback import Answering, CommittedStream
 from llm.request import LlmRequest
 from llm.spec import RouteSpec
 from stanchion.clock import Timer
@@ -83,6 +83,7 @@ class _Exchange:
         self._done = False
         self._out: CallerStream | None = None
         self._timer: Timer | None = None
+        self._trail: Trail | None = None
         self._task, self._sending = asyncio.current_task(), False
         self.stopped = False
 
@@ -119,9 +120,8 @@ class _Exchange:
         )
 
     async def plain(self, route: RouteSpec, llm_request: LlmRequest) -> web.StreamResponse:
-        service = self._service
         try:
-            async with service.engine.routes[route.name].generate(llm_request) as answer:
+            async with self._ask(route, llm_request) as answer:
                 parts = []
                 while (batch := await answer.read()) is not None:
                     parts.append(batch.data)
@@ -129,7 +129,7 @@ class _Exchange:
             return self._route_failed(error)
         except StreamInterrupted as error:
             failure = http_errors.interrupted(error)
-            self.ended(Outcome.FAILED, failure.status, failure, error.trail)
+            self.ended(Outcome.FAILED, failure.status, failure)
             return self.error_response(failure)
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         if len(body) > _SOCKET_TAKES:
@@ -148,10 +148,10 @@ class _Exchange:
         out = self._out = CallerStream(self._request, service.clock, route.stream.heartbeat, self._own_headers)
         async with out:
             try:
-                async with service.engine.routes[route.name].generate(llm_request) as answer:
+                async with self._ask(route, llm_request) as answer:
                     await out.begin(self._stream_headers(answer))
                     if out.early:
-                        await out.write(_trail_comment(answer.records))
+                        await out.write(_trail_comment(trail_header(answer.records)))
                     while (batch := await answer.read()) is not None:
                         if batch.data:
                             await out.write(batch.data)
@@ -159,16 +159,21 @@ class _Exchange:
                 if not out.begun:
                     return self._route_failed(error)
                 failure = http_errors.route_failed(error)
-                self.ended(turn.failed(error), 200, failure, error.trail)
-                await out.write(f": stanchion-attempts {failure.trail}\n\n".encode())
+                self.ended(turn.failed(error), 200, failure)
+                await out.write(_trail_comment(failure.trail))
                 return await out.break_off(failure.event())
             except StreamInterrupted as error:
                 failure = http_errors.interrupted(error)
-                self.ended(Outcome.STREAM_INTERRUPTED, 200, failure, error.trail)
+                self.ended(Outcome.STREAM_INTERRUPTED, 200, failure)
                 return await out.break_off(failure.event())
             response = await out.end()
             self._answered(answer)
             return response
+
+    def _ask(self, route: RouteSpec, llm_request: LlmRequest) -> Answering:
+        answering = self._service.engine.routes[route.name].generate(llm_request)
+        self._trail = answering.trail
+        return answering
 
     def release(self) -> None:
         """The turn is over: nothing of it stays behind."""
@@ -197,9 +202,9 @@ class _Exchange:
         elif self._request.transport is not None:
             self._request.transport.close()
 
-    def ended(self, outcome: Outcome, status: int, error: HttpError | None = None, trail: Trail | None = None) -> None:
+    def ended(self, outcome: Outcome, status: int, error: HttpError | None = None) -> None:
         """Write the outcome record of a turn that was not answered, once."""
-        self._record(outcome, status, trail, error_class=error.error_class if error else None)
+        self._record(outcome, status, error_class=error.error_class if error else None)
 
     def error_response(self, error: HttpError) -> web.Response:
         response = web.Response(
@@ -221,14 +226,13 @@ class _Exchange:
 
     def _route_failed(self, error: RouteFailed) -> web.Response:
         failure = http_errors.route_failed(error)
-        self.ended(turn.failed(error), failure.status, failure, error.trail)
+        self.ended(turn.failed(error), failure.status, failure)
         return self.error_response(failure)
 
     def _answered(self, answer: CommittedStream) -> None:
         self._record(
             turn.answered(answer.trail.records),
             200,
-            answer.trail,
             target=answer.target,
             model=answer.progress.model or answer.model,
             usage=answer.progress.usage,
@@ -238,7 +242,6 @@ class _Exchange:
         self,
         outcome: Outcome,
         status: int,
-        trail: Trail | None,
         *,
         target: str | None = None,
         model: str | None = None,
@@ -250,7 +253,8 @@ class _Exchange:
         self._done = True
         one = self.turn
         duration = self._service.clock.now() - one.began
-        records = trail.records if trail is not None else ()
+        trail = self._trail
+        records = tuple(trail.records) if trail is not None else ()
         waited = self._waited_s + (trail.waited_s if trail is not None else 0.0)
         self._service.turn_ended(
             OutcomeRecord(
@@ -261,7 +265,9 @@ class _Exchange:
                 outcome=outcome,
                 status=status,
                 duration_s=duration,
-                overhead_s=turn.overhead(duration, records, waited) if trail is not None else None,
+                overhead_s=None
+                if trail is None or self._cut_short(outcome)
+                else turn.overhead(duration, records, waited),
                 target=target,
                 model=model,
                 usage=usage,
@@ -269,6 +275,10 @@ class _Exchange:
                 records=records,
             )
         )
+
+    def _cut_short(self, outcome: Outcome) -> bool:
+        """Whether the last attempt's time is not known in full, and so not the gateway's own either."""
+        return outcome is Outcome.CLIENT_CLOSED or self._service.draining
 
     def _own_headers(self) -> dict[str, str]:
         request_id = self.turn.request_id
@@ -279,15 +289,14 @@ class _Exchange:
             **self._own_headers(),
             "x-stanchion-target": answer.target,
             "x-stanchion-model": answer.model,
-            "x-stanchion-attempts": ", ".join(record.as_header() for record in answer.records),
+            "x-stanchion-attempts": trail_header(answer.records),
         }
 
     def _stream_headers(self, answer: CommittedStream) -> Mapping[str, str]:
         return {**self._answer_headers(answer), "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def _trail_comment(records: object) -> bytes:
-    trail = ", ".join(record.as_header() for record in records)  # type: ignore[attr-defined]
+def _trail_comment(trail: str) -> bytes:
     return f": stanchion-attempts {trail}\n\n".encode()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,6 +54,11 @@ def cancelled(target: str, seconds: float) -> AttemptRecord:
     return AttemptRecord(target, ErrorClass.CANCELLED.value, seconds)
 
 
+def trail_header(records: Iterable[AttemptRecord]) -> str:
+    """The records as the value of `x-stanchion-attempts`."""
+    return ", ".join(record.as_header() for record in records)
+
+
 @dataclass(slots=True)
 class Trail:
     """The records of one request, in order, and the seconds it waited between attempts."""
@@ -69,7 +74,7 @@ class Trail:
         return (record for record in self.records if record.skip is None)
 
     def as_header(self) -> str:
-        return ", ".join(record.as_header() for record in self.records)
+        return trail_header(self.records)
 
     def as_json(self) -> list[dict[str, object]]:
         return [record.as_json() for record in self.records]

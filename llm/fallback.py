@@ -42,8 +42,8 @@ class FallbackLlm:
         self._route, self._targets, self._holds = route, targets, holds
         self._clock, self._random, self._observer = clock, random, observer
 
-    def generate(self, request: LlmRequest) -> _Answering:
-        return _Answering(self, _Walk(self._route, self._targets, request))
+    def generate(self, request: LlmRequest) -> Answering:
+        return Answering(self, _Walk(self._route, self._targets, request))
 
     async def open(self, walk: _Walk) -> CommittedStream:
         """Walk the targets until one has an answer; its attempt stays open. Raises RouteFailed."""
@@ -111,13 +111,18 @@ class FallbackLlm:
         self._observer(record, committed.first_output_s if committed.stream else None)
 
 
-class _Answering:
+class Answering:
     """The context of one request on a route."""
 
     __slots__ = ("_committed", "_route", "_walk")
 
     def __init__(self, route: FallbackLlm, walk: _Walk) -> None:
         self._route, self._walk = route, walk
+
+    @property
+    def trail(self) -> Trail:
+        """What was tried so far; it grows while the request runs."""
+        return self._walk.trail
 
     async def __aenter__(self) -> CommittedStream:
         self._committed = await self._route.open(self._walk)

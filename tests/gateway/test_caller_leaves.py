@@ -138,3 +138,18 @@ async def test_many_that_leave_together_give_every_place_back() -> None:
         go.set()
         answers = await asyncio.gather(*(g.chat() for _ in range(10)))
         assert [one.status for one in answers] == [200] * 10
+
+
+async def test_what_was_tried_before_the_caller_left_is_on_record() -> None:
+    values = {"retry": {"attempts": 0}}
+    async with Upstream("p", default=status(500)) as p, Upstream("s", default=silent()) as s:
+        async with lab(config({"p": p, "s": s}, defaults=values), ManualClock()) as g:
+            async with wire(g) as w:
+                w.send(chat_request())
+                await s.wait_for_requests(1)
+                w.abort()
+                await idle(g)
+            assert [entry.split(";")[1] for entry in g.turns[-1]["attempts"]] == ["class=server_error", "class=cancelled"]
+            assert "overhead_ms" not in g.turns[-1]
+            moves = {"from": "p", "to": "s", "reason": "server_error"}
+            assert await g.metric("stanchion_failovers_total", **moves) == 1
