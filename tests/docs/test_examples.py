@@ -107,9 +107,3 @@ def test_every_dependency_has_its_reason() -> None:
     needed = {re.split(r"[^\w-]", requirement)[0] for requirement in project["dependencies"]}
     decision = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text("utf-8")
     assert set(re.findall(r"^\| `([\w-]+)` \|", decision, re.MULTILINE)) == needed
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_pages_fit_a_terminal(page: Path) -> None:
-    prose = FENCE.sub("", page.read_text("utf-8"))
-    assert [line for line in prose.splitlines() if len(line) > 130 and not line.startswith("|")] == []
