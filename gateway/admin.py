@@ -11,7 +11,6 @@ from aiohttp import web
 from gateway.http_errors import HttpError
 from gateway.metrics import CONTENT_TYPE
 from gateway.service import Service
-from llm.classes import ErrorClass
 from llm.errors import Failure
 from llm.target import Target
 from quota.target_quota import Level
@@ -95,22 +94,9 @@ class Admin:
         return {"name": name, "targets": stops, "usable": usable, "turns": turns}
 
 
-_OWN_WORDS = frozenset(
-    {
-        ErrorClass.CONNECT,
-        ErrorClass.TIMEOUT_FIRST_TOKEN,
-        ErrorClass.TIMEOUT_IDLE,
-        ErrorClass.TIMEOUT_TOTAL,
-        ErrorClass.LOCAL_CAPACITY,
-        ErrorClass.DEADLINE,
-    }
-)
-"""Classes whose message is always the gateway's; in the others a provider may repeat a prompt."""
-
-
 def _words(failure: Failure) -> str:
-    """What an operator may see of a failure: the gateway's words, or the provider's status and code."""
-    if failure.error_class in _OWN_WORDS:
+    """What went wrong, without the provider's wording, which may repeat a prompt."""
+    if not failure.quoted:
         return failure.message
     said = "the provider reported an error" if failure.status is None else f"the provider answered {failure.status}"
     return said if failure.code is None else f"{said} ({failure.code[:100]})"

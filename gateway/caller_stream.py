@@ -10,6 +10,7 @@ from aiohttp import web
 from stanchion.clock import Clock, Timer
 
 _HEARTBEAT = b": waiting\n\n"
+_NO_BUFFERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class CallerStream:
@@ -85,7 +86,7 @@ class CallerStream:
         return response
 
     async def _send_head(self, headers: Mapping[str, str]) -> None:
-        response = web.StreamResponse(headers=headers)
+        response = web.StreamResponse(headers={**headers, **_NO_BUFFERS})
         response.content_type = "text/event-stream"
         self._response = response
         await response.prepare(self._request)

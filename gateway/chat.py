@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -53,7 +52,7 @@ class ChatCompletions:
             return one.error_response(error)
         except (asyncio.CancelledError, ConnectionError):
             if one.stopped:
-                return one.error_response(http_errors.stopped())
+                return one.error_response(http_errors.draining())
             one.ended(Outcome.CLIENT_CLOSED, 499)
             raise
         except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the operator a line
@@ -149,7 +148,7 @@ class _Exchange:
         async with out:
             try:
                 async with self._ask(route, llm_request) as answer:
-                    await out.begin(self._stream_headers(answer))
+                    await out.begin(self._answer_headers(answer))
                     if out.early:
                         await out.write(_trail_comment(trail_header(answer.records)))
                     while (batch := await answer.read()) is not None:
@@ -291,9 +290,6 @@ class _Exchange:
             "x-stanchion-model": answer.model,
             "x-stanchion-attempts": trail_header(answer.records),
         }
-
-    def _stream_headers(self, answer: CommittedStream) -> Mapping[str, str]:
-        return {**self._answer_headers(answer), "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 def _trail_comment(trail: str) -> bytes:

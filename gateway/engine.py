@@ -29,7 +29,7 @@ class Engine:
         random: Random,
         transports: Callable[[ProviderSpec], Transport],
         observer: Observer,
-        told: Callable[[str], None] | None = None,
+        told: Callable[[str, str], None] | None = None,
     ) -> None:
         self.holds = Holds(clock.now)
         self.targets: dict[str, Target] = {}

@@ -143,13 +143,12 @@ def _after_attempts(error: RouteFailed, failure: Failure) -> HttpError:
         hint = error.retry_after_s if status in (429, 503, 529) else None
         return HttpError(
             status, name, failure.message, failure.code, failure.param, failure.type,
-            retry_after_s=hint, retry=False, attempts=attempts, trail=trail,
+            retry_after_s=hint, retry=hint is not None, attempts=attempts, trail=trail,
         )  # fmt: skip
     status = 502 if failure.error_class is ErrorClass.BAD_UPSTREAM_RESPONSE else 503
     message = f"no target of the route answered; the last one: {error.message}"
-    return HttpError(
-        status, name, message, retry_after_s=error.retry_after_s, retry=False, attempts=attempts, trail=trail
-    )
+    wait = error.retry_after_s
+    return HttpError(status, name, message, retry_after_s=wait, retry=wait is not None, attempts=attempts, trail=trail)
 
 
 def interrupted(error: StreamInterrupted) -> HttpError:
@@ -163,6 +162,6 @@ def interrupted(error: StreamInterrupted) -> HttpError:
 
 
 def stopped() -> HttpError:
-    """What the shutdown of this replica ended: the error event of a stream, or an answer that never began."""
+    """The error event of a stream that the shutdown of this replica ended."""
     message = "the answer broke off and is not complete: this replica had to shut down"
-    return HttpError(503, "shed", message, "stream_interrupted", type="server_error", close=True)
+    return HttpError(503, "shed", message, "stream_interrupted", type="server_error")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import ssl
 import sys
@@ -132,7 +133,7 @@ async def _bind(runner: web.AppRunner, address: str, key: str, tls: ssl.SSLConte
     try:
         await web.TCPSite(runner, host, port, ssl_context=tls, backlog=_BACKLOG).start()
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = os.strerror(error.errno) if error.errno else str(error)
         raise CannotBind(f"{key}: cannot listen on {address}: {reason}; free it or set another address") from None
     bound = runner.addresses[0]
     return str(bound[0]), int(bound[1])

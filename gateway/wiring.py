@@ -41,12 +41,8 @@ def build(
         metrics.attempt(record, first_output_s)
         tally.attempt(record, clock.now())
 
-    def breaker_changed(name: str) -> None:
-        target = engine.targets.get(name)
-        if target is not None:
-            log.event("warning", "breaker", target=name, state=target.breaker.view().state)
-        else:
-            log.event("warning", "breaker", scope=name)
+    def breaker_changed(name: str, state: str) -> None:
+        log.event("info" if state == "closed" else "warning", "breaker", of=name, state=state)
 
     random = random or Random()  # noqa: S311 - jitter, not a secret
     engine = Engine(settings, clock, random, transports, attempt_ended, breaker_changed)

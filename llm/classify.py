@@ -48,6 +48,7 @@ def classify_error(error: Any, status: int | None, retry_after_s: float | None =
         code,
         param,
         retry_after_s,
+        quoted=bool(message),
     )
 
 

@@ -26,7 +26,8 @@ class Failure:
     """What is known of a failed attempt.
 
     `status`, `type`, `code` and `param` are the provider's own words, None where it said nothing; `retry_after_s` is the
-    provider's hint in seconds. `message` is fit for a caller: it never holds a key or a URL.
+    provider's hint in seconds. `message` is fit for a caller: it never holds a key or a URL. `quoted`: it is the
+    provider's own wording, which may repeat what the caller sent, and is for that caller alone.
     """
 
     error_class: ErrorClass
@@ -36,6 +37,7 @@ class Failure:
     code: str | None = None
     param: str | None = None
     retry_after_s: float | None = None
+    quoted: bool = False
 
     @property
     def verdict(self) -> Verdict:

@@ -66,8 +66,7 @@ class FallbackLlm:
                     wait = self._after_failure(walk, stop, error.failure, began, tries)
                     if wait is None:
                         break
-                    walk.trail.waited_s += wait
-                    await self._clock.sleep(wait)
+                    await self._wait(walk.trail, wait)
                 except asyncio.CancelledError:
                     record = cancelled(stop.target.name, self._clock.now() - began)
                     walk.trail.add(record)
@@ -77,6 +76,14 @@ class FallbackLlm:
                     seconds = self._clock.now() - began
                     return CommittedStream(stream, attempt, stop, walk.trail, began, seconds)
         raise walk.failed(deadline=walk.request.deadline_at - self._clock.now() < _SPENT_S)
+
+    async def _wait(self, trail: Trail, seconds: float) -> None:
+        """Wait before another try; what it really took is no time of the gateway's own."""
+        began = self._clock.now()
+        try:
+            await self._clock.sleep(seconds)
+        finally:
+            trail.waited_s += self._clock.now() - began
 
     def close(self, walk: _Walk, committed: CommittedStream, error: BaseException | None) -> None:
         """Write down how the committed attempt ended. Raises StreamInterrupted in place of an AttemptFailed."""

@@ -41,7 +41,8 @@ def connection_verdict(error_class: ErrorClass) -> Verdict:
 class ProviderBreaker:
     """The breaker of one provider, and the watch over those of its targets.
 
-    `told` is called after every change of one of them, with the name of a target or of the provider.
+    `told` is called after every change of one of them, with the name of a target or of the provider, and
+    the new state.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class ProviderBreaker:
         policy: BreakerPolicy,
         now: Callable[[], float],
         random: Random,
-        told: Callable[[str], None] | None = None,
+        told: Callable[[str, str], None] | None = None,
     ) -> None:
         self._told = told
         self.breaker = CircuitBreaker(f"provider {provider}", policy, now, random, self._changed)
@@ -70,4 +71,4 @@ class ProviderBreaker:
             if len(failing) >= _MODELS:
                 self.breaker.trip()
         if self._told is not None:
-            self._told(breaker.name)
+            self._told(breaker.name, breaker.state)

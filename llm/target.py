@@ -70,7 +70,7 @@ class Target:
 
 
 def provider_breaker(
-    spec: TargetSpec, clock: Clock, random: Random, told: Callable[[str], None] | None = None
+    spec: TargetSpec, clock: Clock, random: Random, told: Callable[[str, str], None] | None = None
 ) -> ProviderBreaker:
     """The breaker of a target's provider, under the policy of the first target that uses it."""
     return ProviderBreaker(spec.provider.name, spec.breaker, clock.now, random, told)

@@ -32,23 +32,23 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock and the running event loop's timers.
+    """The machine's clock and the running event loop's timers. It has to be made inside a running loop.
 
-    `now` is the loop's own clock, so that a timer set for `now() + d` and a reading of `now` agree. It has to be made
-    inside a running loop.
+    `now` is not the loop's own clock: uvloop reads that once a turn and in whole milliseconds, too coarse for what the
+    gateway itself takes. So a timer may fire a little before `now` says so; who minds looks again (as a limit does).
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     def now(self) -> float:
-        return self._loop.time()
+        return time.monotonic()
 
     def wall(self) -> float:
         return time.time()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return self._loop.call_at(when, callback)
+        return self._loop.call_later(max(when - time.monotonic(), 0.0), callback)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(seconds, 0.0))

@@ -8,6 +8,7 @@ socket while nobody takes what has come.
 from __future__ import annotations
 
 import asyncio
+import select
 import zlib
 from typing import Protocol, cast
 
@@ -16,39 +17,53 @@ import httptools
 
 from llm.transport.base import Kind, TransportError
 
-_HEAD_LIMIT = 65_536
+_BARE_LIMIT = 65_536
+"""Bytes of an answer without one of its body: a head, interim answers, trailers, the extensions of a chunk."""
 _BUFFER_LIMIT = 262_144
 
 
 class _Decoder(Protocol):
-    """Undoes a content coding, at most about `_BUFFER_LIMIT` bytes at a time: `more` says that it has not given all yet."""
+    """Undoes a content coding, at most about `_BUFFER_LIMIT` bytes at a time: `more` says that it has not given all yet.
+
+    `whole`: what came was nothing at all, or came to its end.
+    """
 
     more: bool
+    whole: bool
 
     def __call__(self, data: bytes, /) -> bytes: ...
 
 
 class _Inflate:
-    """gzip or zlib, told by the header."""
+    """gzip of one member or several, or zlib, told by the header; `bare` takes deflate without zlib's header too."""
 
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self.more = False
+    def __init__(self, *, bare: bool) -> None:
+        self._bare = bare
+        self._zlib = zlib.decompressobj()
+        self._held = b""
+        self.more, self.whole = False, True
 
     def __call__(self, data: bytes, /) -> bytes:
-        given = self._zlib.decompress(self._zlib.unconsumed_tail + data, _BUFFER_LIMIT)
-        self.more = len(given) == _BUFFER_LIMIT or bool(self._zlib.unconsumed_tail)
+        data = self._held + data
+        if data and self.whole:  # the first member, or a further one
+            bare = self._bare and data[0] & 15 != 8
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        given = self._zlib.decompress(data, _BUFFER_LIMIT)
+        self.whole = self._zlib.eof
+        self._held = self._zlib.unused_data if self.whole else self._zlib.unconsumed_tail
+        self.more = len(given) == _BUFFER_LIMIT or bool(self._held)
         return given
 
 
 class _Brotli:
     def __init__(self) -> None:
         self._brotli = brotli.Decompressor()
-        self.more = False
+        self.more, self.whole = False, True
 
     def __call__(self, data: bytes, /) -> bytes:
         given: bytes = self._brotli.process(data, output_buffer_limit=_BUFFER_LIMIT)
         self.more = len(given) >= _BUFFER_LIMIT or not self._brotli.can_accept_more_data()
+        self.whole = self._brotli.is_finished()
         return given
 
 
@@ -69,7 +84,7 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.headers: dict[str, str] = {}
         self.bytes_seen = False
-        self._seen_size = 0
+        self._bare_size = 0
         self._head_ready = self._complete = self._keep = self._surplus = False
         self._busy = False
         self._parts: list[bytes] = []
@@ -80,17 +95,24 @@ class Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether the last exchange left it clean, and the provider has not closed it."""
+        """Whether the last exchange left it clean, with the request sent to its end, and the provider has not closed it."""
         transport = self._transport
         clean = (self._complete and self._keep) or not self.used
-        return clean and not (self._lost or self._surplus or self._parts or transport is None or transport.is_closing())
+        if not clean or self._lost or self._surplus or self._parts or transport is None or transport.is_closing():
+            return False
+        return transport.get_write_buffer_size() == 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing waits in the socket: no end of the connection, and no answer that nobody asked for."""
+        return not self._poll.poll(0)
 
     async def exchange(self, head: bytes, body: bytes) -> None:
         """Send a request and wait for the head of its answer. Raises TransportError; then the connection is spent."""
         self._reset()
         self._busy, self.used = True, True
         transport = self._transport
-        if transport is None or self._lost:
+        if transport is None or self._lost or transport.is_closing():
             raise TransportError("connect", "the provider closed the connection before the request")
         if len(body) <= _BUFFER_LIMIT:
             transport.write(head + body)
@@ -120,6 +142,8 @@ class Connection(asyncio.Protocol):
             elif self._error is not None:
                 raise self._error
             elif self._complete:
+                if self._decode is not None and not self._decode.whole:
+                    raise TransportError("cut", "the provider's compressed answer ends too early")
                 return b""
             else:
                 await self._wait()
@@ -138,6 +162,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         if not self._busy:
@@ -145,7 +171,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self.bytes_seen = True
-        self._seen_size += len(data)
+        self._bare_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -156,23 +182,21 @@ class Connection(asyncio.Protocol):
                 self.abort()
             else:
                 self._fail("protocol", f"the provider's answer is not HTTP ({type(error).__name__})")
-        if not self._head_ready and self._seen_size > _HEAD_LIMIT:
-            self._fail("protocol", f"the provider's answer has more than {_HEAD_LIMIT} bytes before its body")
+        if self._bare_size > _BARE_LIMIT and not self._complete:
+            self._fail("protocol", f"the provider's answer has more than {_BARE_LIMIT} bytes outside its body")
         if not self._reading_paused and self._parts and sum(map(len, self._parts)) > _BUFFER_LIMIT:
             self._pause()
         self._wake()
 
+    def eof_received(self) -> None:
+        if self._head_ready and self._error is None and self._ends_with_connection():
+            self._complete = True
+        self._ended("closed")
+        self.abort()  # by itself it would close only when the rest of the request is sent, to one who may not read it
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
-        if self._busy and not self._complete and self._error is None:
-            if self._head_ready and exc is None and self._ends_with_connection():
-                self._complete = True
-            elif self._head_ready:
-                self._fail("cut", "the provider's connection broke inside the answer")
-            else:
-                words = "closed the connection" if exc is None else "reset the connection"
-                self._fail("connect", f"the provider {words} before an answer")
-        self._wake()
+        self._ended("closed" if exc is None else "reset")
 
     # httptools
 
@@ -185,7 +209,9 @@ class Connection(asyncio.Protocol):
         if self._head_ready:
             return
         self.status = self._parser.get_status_code()
-        if self.status >= 200:
+        if self.status < 100:
+            self._fail("protocol", "the provider's answer has a status below 100")
+        elif self.status >= 200:
             self._head_ready = self._error is None
 
     def on_body(self, data: bytes) -> None:
@@ -193,6 +219,7 @@ class Connection(asyncio.Protocol):
             self._surplus = True
         elif self._head_ready:
             self._parts.append(data)
+            self._bare_size = 0
 
     def on_message_begin(self) -> None:
         if self._complete:
@@ -210,14 +237,15 @@ class Connection(asyncio.Protocol):
     # the rest
 
     def _ends_with_connection(self) -> bool:
-        return "content-length" not in self.headers and "chunked" not in self.headers.get("transfer-encoding", "")
+        codings = self.headers.get("transfer-encoding", "").lower()
+        return "content-length" not in self.headers and "chunked" not in codings
 
     def _decoder(self) -> _Decoder | None:
         coding = self.headers.get("content-encoding", "identity").strip().lower()
         if coding in ("", "identity"):
             return None
         if coding in ("gzip", "x-gzip", "deflate"):
-            return _Inflate()
+            return _Inflate(bare=coding == "deflate")
         if coding == "br":
             return _Brotli()
         raise TransportError("protocol", f"the provider's answer has an unknown Content-Encoding ({coding[:20]})")
@@ -238,6 +266,15 @@ class Connection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _ended(self, how: str) -> None:
+        """The connection is at its end: so is an exchange that has not got its whole answer."""
+        if self._busy and not self._complete:
+            if self.bytes_seen:
+                self._fail("cut", "the provider's connection broke inside the answer")
+            else:
+                self._fail("connect", f"the provider {how} the connection before an answer")
+        self._wake()
 
     def _fail(self, kind: Kind, message: str) -> None:
         if self._error is None:

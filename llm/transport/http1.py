@@ -48,12 +48,15 @@ class Http1Transport:
         self._max_age_s = spec.max_connection_age_s
         self._idle: deque[Connection] = deque()
         self._reaper: asyncio.TimerHandle | None = None
+        self._closed = False
         self.resent = 0
 
     def send(self, request: WireRequest) -> _Sent:
         return _Sent(self, request)
 
     async def close(self) -> None:
+        """Close what is idle; a connection in use is closed when it is given back."""
+        self._closed = True
         if self._reaper is not None:
             self._reaper.cancel()
             self._reaper = None
@@ -93,7 +96,7 @@ class Http1Transport:
     def give_back(self, connection: Connection) -> None:
         """The exchange is over: keep the connection if it is clean, else close it."""
         self._places.release()
-        if not connection.reusable or self._too_old(connection):
+        if self._closed or not connection.reusable or self._too_old(connection):
             connection.abort()
             return
         connection.rest()
@@ -104,7 +107,7 @@ class Http1Transport:
     def _reused(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if connection.reusable and not self._too_old(connection):
+            if connection.reusable and not self._too_old(connection) and connection.quiet:
                 return connection
             connection.abort()
         return None
@@ -148,7 +151,7 @@ class Http1Transport:
                     raise
         except TimeoutError:
             raise TransportError("connect", f"no connection to the provider within {limit_s:g} s") from None
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):  # the latter: no name at all, or too long a part of one
             raise TransportError("connect", "the provider's host name cannot be resolved") from None
         except ssl.SSLError as error:
             raise TransportError("connect", f"no TLS connection to the provider ({_tls_words(error)})") from None

@@ -149,7 +149,10 @@ async def test_what_was_tried_before_the_caller_left_is_on_record() -> None:
                 await s.wait_for_requests(1)
                 w.abort()
                 await idle(g)
-            assert [entry.split(";")[1] for entry in g.turns[-1]["attempts"]] == ["class=server_error", "class=cancelled"]
+            assert [entry.split(";")[1] for entry in g.turns[-1]["attempts"]] == [
+                "class=server_error",
+                "class=cancelled",
+            ]
             assert "overhead_ms" not in g.turns[-1]
             moves = {"from": "p", "to": "s", "reason": "server_error"}
             assert await g.metric("stanchion_failovers_total", **moves) == 1

@@ -65,11 +65,10 @@ async def test_an_error_has_the_trail_in_its_headers_and_its_body(stream: bool) 
     [
         (status(400), 400, "false"),
         (status(404, "model_not_found"), 404, "false"),
-        (status(429, headers={"Retry-After": "7"}), 429, "false"),
         (status(503), 503, "false"),
     ],
 )
-async def test_what_was_tried_to_the_end_is_not_to_be_retried_by_the_sdk(
+async def test_what_no_further_try_can_help_is_not_to_be_retried_by_the_sdk(
     behaviour: object, code: int, retry: str
 ) -> None:
     async with Upstream("p", default=behaviour) as p:  # type: ignore[arg-type]

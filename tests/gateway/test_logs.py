@@ -123,8 +123,8 @@ async def test_a_breaker_that_opens_and_closes_has_its_lines() -> None:
         await g.chat()
         await clock.run(10)
         await g.chat()
-        lines = [(line["target"], line["state"]) for line in g.log if line["event"] == "breaker" and "target" in line]
-        assert lines == [("p", "open"), ("p", "half_open"), ("p", "closed")]
+        lines = [(line["of"], line["state"], line["level"]) for line in g.log if line["event"] == "breaker"]
+        assert lines == [("p", "open", "warning"), ("p", "half_open", "warning"), ("p", "closed", "info")]
 
 
 async def test_a_stream_that_breaks_off_is_a_warning() -> None:

@@ -19,8 +19,9 @@ def fail(breaker: CircuitBreaker, times: int = 2) -> None:
         breaker.settle(breaker.admit(), Verdict.FAILURE)
 
 
-def made(clock: ManualClock, heard: list[str] | None = None) -> ProviderBreaker:
-    return ProviderBreaker("p", POLICY, clock.now, NoJitter(), (heard if heard is not None else []).append)
+def made(clock: ManualClock, heard: list[tuple[str, str]] | None = None) -> ProviderBreaker:
+    changes = heard if heard is not None else []
+    return ProviderBreaker("p", POLICY, clock.now, NoJitter(), lambda name, state: changes.append((name, state)))
 
 
 def test_one_bad_model_opens_only_its_own() -> None:
@@ -38,12 +39,12 @@ def test_two_targets_of_one_model_are_one_model() -> None:
 
 
 def test_two_bad_models_open_the_provider() -> None:
-    heard: list[str] = []
+    heard: list[tuple[str, str]] = []
     provider = made(ManualClock(), heard)
     fail(provider.target("a", "m1", POLICY))
     fail(provider.target("b", "m2", POLICY))
     assert (provider.breaker.state, provider.breaker.view().retry_in_s) == ("open", 10)
-    assert heard == ["a", "provider p", "b"]
+    assert heard == [("a", "open"), ("provider p", "open"), ("b", "open")]
 
 
 def test_a_model_that_came_back_does_not_count() -> None:

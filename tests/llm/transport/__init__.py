@@ -1,0 +1,1 @@
+"""The HTTP client to the providers, on real sockets."""

@@ -1,0 +1,32 @@
+"""Both event loops: uvloop, as `serve` has it, and asyncio's own, which is used where uvloop is not to be had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+import uvloop
+
+from llm.transport import http1
+from llm.transport.connection import Connection
+from tests.llm.transport.driving import Arrivals
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
+
+
+@pytest.fixture
+def arrivals(monkeypatch: pytest.MonkeyPatch) -> Arrivals:
+    """What the client's connections have taken from the network, piece by piece."""
+    seen = Arrivals()
+
+    class Watched(Connection):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            seen.pieces.append(data)
+            seen.size += len(data)
+
+    monkeypatch.setattr(http1, "Connection", Watched)
+    return seen
