@@ -30,7 +30,9 @@ class Admin:
         if self._token is None:
             return
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            given.strip().encode("utf-8", "surrogateescape"), self._token
+        ):
             message = "the admin token is missing or wrong: send it as Authorization: Bearer"
             raise HttpError(401, "unauthorized", message, retry=False)
 

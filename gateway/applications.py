@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,6 +12,7 @@ from gateway import http_errors
 from gateway.admin import Admin
 from gateway.chat import ChatCompletions
 from gateway.http_errors import HttpError
+from gateway.log import Log, place_of
 from gateway.server import SERVER
 from gateway.service import Service
 from stanchion import __version__
@@ -30,10 +31,11 @@ def public(service: Service) -> web.Application:
             "/": {"GET": health.root, "HEAD": health.root},
             "/livez": {"GET": health.live},
             "/readyz": {"GET": health.ready},
-            "/v1/models": {"GET": _json_errors(models.list)},
-            "/v1/models/{model}": {"GET": _json_errors(models.one)},
+            "/v1/models": {"GET": models.list},
+            "/v1/models/{model:.+}": {"GET": models.one},
             "/v1/chat/completions": {"POST": ChatCompletions(service).complete},
-        }
+        },
+        service.log,
     )
 
 
@@ -46,7 +48,7 @@ def admin(service: Service) -> web.Application:
             handlers.allow(request)
             return await handler(request)
 
-        return _json_errors(with_token)
+        return with_token
 
     return _application(
         {
@@ -55,7 +57,8 @@ def admin(service: Service) -> web.Application:
             "/readyz": {"GET": health.ready},
             "/metrics": {"GET": guarded(handlers.metrics)},
             "/admin/v1/targets": {"GET": guarded(handlers.targets)},
-        }
+        },
+        service.log,
     )
 
 
@@ -100,37 +103,47 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "stanchion"}
 
 
-def _application(routes: Routes) -> web.Application:
+def _application(routes: Routes, log: Log) -> web.Application:
     app = web.Application(client_max_size=0)
     for path, methods in routes.items():
         for method, handler in methods.items():
-            app.router.add_route(method, path, handler)
-        app.router.add_route("*", path, _json_errors(_refuse(http_errors.wrong_method(sorted(methods)))))
-    app.router.add_route("*", "/{path:.*}", _json_errors(_refuse(http_errors.unknown_path())))
+            app.router.add_route(method, path, _json_errors(handler, log))
+        app.router.add_route("*", path, _json_errors(_wrong_method(sorted(methods)), log))
+    app.router.add_route("*", "/{path:.*}", _json_errors(_unknown_path, log))
     return app
 
 
-def _refuse(error: HttpError) -> Handler:
+async def _unknown_path(request: web.Request) -> web.StreamResponse:
+    raise http_errors.unknown_path()
+
+
+def _wrong_method(allowed: Sequence[str]) -> Handler:
     async def refuse(request: web.Request) -> web.StreamResponse:
-        raise error
+        raise http_errors.wrong_method(allowed)
 
     return refuse
 
 
-def _json_errors(handler: Handler) -> Handler:
-    """Errors as the dialect's JSON. Not a middleware: those cost every request, the hot path has its own net."""
+def _json_errors(handler: Handler, log: Log) -> Handler:
+    """Errors as the dialect's JSON. Not a middleware: those cost every request, and the hot path has its own net."""
+    if isinstance(getattr(handler, "__self__", None), ChatCompletions):
+        return handler
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except HttpError as error:
-            return web.Response(
-                status=error.status,
-                body=error.body(),
-                headers={"Content-Type": "application/json", "Server": SERVER, **error.header_fields()},
-            )
+            return _error(error)
+        except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the operator a line
+            log.event("error", "crash", path=request.path, kind=type(error).__name__, where=place_of(error))
+            return _error(http_errors.unexpected())
 
     return answer
+
+
+def _error(error: HttpError) -> web.Response:
+    headers = {"Content-Type": "application/json", "Server": SERVER, **error.header_fields()}
+    return web.Response(status=error.status, body=error.body(), headers=headers)
 
 
 def _json(value: object, status: int = 200) -> web.Response:

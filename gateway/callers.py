@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
-from gateway.http_errors import unauthorized
+from gateway.http_errors import unauthorized, web_page_forbidden
 from gateway.settings.model import Caller, digest
 
 LOCAL = Caller("local", b"", None, "interactive")
@@ -19,8 +21,9 @@ class Callers:
         self._by_digest = {caller.key_sha256: caller for caller in callers}
 
     def identify(self, headers: Mapping[str, str]) -> Caller:
-        """The caller of a request. Raises HttpError 401."""
+        """The caller of a request. Raises HttpError 401, or 403 for a web page that uses a gateway without keys."""
         if not self._by_digest:
+            _refuse_web_pages(headers)
             return LOCAL
         key = _key(headers)
         if key is None:
@@ -33,6 +36,27 @@ class Callers:
         if found is None:
             raise unauthorized()
         return found
+
+
+def _refuse_web_pages(headers: Mapping[str, str]) -> None:
+    """Without keys, whoever reaches the loopback address may ask, and any page in a browser on this machine can.
+
+    Browsers name the page's origin with every POST, so a foreign one is refused; that holds against DNS rebinding too.
+    """
+    origin = headers.get("Origin")
+    if origin is not None and not _is_local(urlsplit(origin).hostname):
+        raise web_page_forbidden()
+
+
+def _is_local(host: str | None) -> bool:
+    if host is None:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _key(headers: Mapping[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from gateway import http_errors, turn
 from gateway.body import read_body
 from gateway.caller_stream import CallerStream
 from gateway.http_errors import HttpError
+from gateway.log import place_of
 from gateway.request_headers import commit_of, deadline_of, priority_of, traceparent_of
 from gateway.server import SERVER
 from gateway.service import Service
@@ -57,10 +58,9 @@ class ChatCompletions:
             raise
         except Exception as error:  # noqa: BLE001 - the last net: the caller gets an answer, the operator a line
             service.log.event(
-                "error", "crash", request_id=one.turn.request_id, kind=type(error).__name__, where=_where(error)
+                "error", "crash", request_id=one.turn.request_id, kind=type(error).__name__, where=place_of(error)
             )
-            one.ended(Outcome.FAILED, 500)
-            return one.error_response(http_errors.unexpected())
+            return await one.crashed()
         finally:
             service.running.discard(one)
             one.release()
@@ -136,8 +136,10 @@ class _Exchange:
         response = web.Response(body=body, headers=self._answer_headers(answer))
         response.content_type = _JSON
         self._sending = True
+        began = self._service.clock.now()
         await response.prepare(self._request)
         await response.write_eof()
+        self._waited_s += self._service.clock.now() - began
         self._answered(answer)
         return response
 
@@ -173,6 +175,16 @@ class _Exchange:
         answering = self._service.engine.routes[route.name].generate(llm_request)
         self._trail = answering.trail
         return answering
+
+    async def crashed(self) -> web.StreamResponse:
+        """A fault of the gateway's own: an error answer, or an error event where an answer has begun; never both."""
+        error = http_errors.unexpected()
+        self.ended(Outcome.FAILED, 500, error)
+        if self._out is not None and self._out.begun:
+            return await self._out.break_off(error.event())
+        if self._sending and self._request.transport is not None:
+            self._request.transport.abort()
+        return self.error_response(error)
 
     def release(self) -> None:
         """The turn is over: nothing of it stays behind."""
@@ -294,11 +306,3 @@ class _Exchange:
 
 def _trail_comment(trail: str) -> bytes:
     return f": stanchion-attempts {trail}\n\n".encode()
-
-
-def _where(error: BaseException) -> str | None:
-    """File and line of the fault, without the values that a traceback would show."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return None if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

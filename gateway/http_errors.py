@@ -83,6 +83,11 @@ def unauthorized() -> HttpError:
     return HttpError(401, "unauthorized", message, code="invalid_api_key", retry=False)
 
 
+def web_page_forbidden() -> HttpError:
+    message = "a gateway without callers serves no web pages of other sites: set up callers with keys"
+    return HttpError(403, "forbidden", message, retry=False)
+
+
 def route_forbidden(route: str) -> HttpError:
     return HttpError(403, "forbidden", f"this caller may not use the model {route!r}", param="model", retry=False)
 

@@ -17,10 +17,11 @@ _BAD = frozenset({"failed", "stream_interrupted", "no_target", "deadline"})
 
 
 class Log:
-    """Writes lines to `out`. `wall` is Unix time."""
+    """Writes lines to `out`. `wall` is Unix time. `lost` counts the lines that could not be written."""
 
     def __init__(self, policy: LogPolicy, wall: Callable[[], float], out: TextIO) -> None:
         self._least, self._json, self._wall, self._out = _LEVELS[policy.level], policy.format == "json", wall, out
+        self.lost = 0
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """One line; fields that are None are left out."""
@@ -33,8 +34,11 @@ class Log:
         else:
             words = " ".join(f"{key}={_readable(value)}" for key, value in kept.items())
             line = f"{moment[11:23]} {level:<7} {event:<8} {words}"
-        self._out.write(line + "\n")
-        self._out.flush()
+        try:
+            self._out.write(line + "\n")
+            self._out.flush()
+        except OSError:  # a full disk or a closed pipe costs the line, never the turn
+            self.lost += 1
 
     def turn(self, record: OutcomeRecord) -> None:
         """The one line of a request."""
@@ -64,6 +68,14 @@ def quiet_libraries() -> None:
     """Keep libraries from writing lines of their own, which may hold what a caller sent."""
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
+def place_of(error: BaseException) -> str | None:
+    """File and line of the fault, without the values that a traceback would show."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return None if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 def _readable(value: Any) -> str:

@@ -19,9 +19,43 @@ SERVER = "stanchion"
 
 
 class GatewayProtocol(web.RequestHandler):
-    """One connection."""
+    """One connection. A request head that has begun, or a connection that has just come, has `header_timeout_s` seconds."""
 
-    __slots__ = ()
+    __slots__ = ("_head_timer", "_header_timeout_s")
+
+    def __init__(self, manager: web.Server, *, header_timeout_s: float, **kwargs: Any) -> None:
+        super().__init__(manager, **kwargs)
+        self._header_timeout_s = header_timeout_s
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        requests = self._request_count
+        super().data_received(data)
+        if self._request_count != requests:
+            self._head_came()
+        elif self._waiter is not None and self._head_timer is None:  # idle, and bytes that are no whole head yet
+            self._await_head()
+
+    def _await_head(self) -> None:
+        self._head_timer = self._loop.call_later(self._header_timeout_s, self._too_slow)
+
+    def _head_came(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if self.transport is not None:
+            self.transport.abort()
 
     def handle_error(
         self,
@@ -48,15 +82,7 @@ class GatewayServer(web.Server):
         self._header_timeout_s = header_timeout_s
 
     def __call__(self) -> web.RequestHandler:
-        return GatewayProtocol(self, loop=self._loop, **self._kwargs)
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        self._loop.call_later(self._header_timeout_s, self._check, handler, transport)
-
-    def _check(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        if handler._request_count == 0 and not transport.is_closing():  # noqa: SLF001 - nothing public tells it
-            transport.abort()
+        return GatewayProtocol(self, loop=self._loop, header_timeout_s=self._header_timeout_s, **self._kwargs)
 
 
 class GatewayRunner(web.AppRunner):

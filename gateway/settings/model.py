@@ -35,5 +35,5 @@ class Settings:
 
 
 def digest(key: str) -> bytes:
-    """SHA-256 of a caller's key."""
-    return hashlib.sha256(key.encode()).digest()
+    """SHA-256 of a caller's key; header bytes that are no UTF-8 are a key like any other, and an unknown one."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
