@@ -54,6 +54,7 @@ class Log:
             outcome=record.outcome.value,
             status=record.status,
             target=record.target,
+            model=record.model,
             stream=record.stream,
             ms=round(record.duration_s * 1000),
             overhead_ms=None if record.overhead_s is None else round(record.overhead_s * 1000, 2),

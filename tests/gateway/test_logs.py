@@ -99,7 +99,7 @@ async def test_the_text_format_is_one_readable_line() -> None:
             assert len(lines) == 1
             assert re.fullmatch(
                 r"\d\d:\d\d:\d\d\.\d{3} info    turn     request_id=req_[0-9a-f]{24} route=r caller=local"
-                r" outcome=rescued status=200 target=s stream=False ms=\d+ overhead_ms=[\d.]+"
+                r" outcome=rescued status=200 target=s model=s-model stream=False ms=\d+ overhead_ms=[\d.]+"
                 r" input_tokens=12 output_tokens=3"
                 r" attempts=\[p;class=overloaded;ms=\d+, s;class=success;ms=\d+\]",
                 lines[0],
