@@ -20,6 +20,8 @@ _EPOCH_FLOOR_S = 1_000_000_000.0
 _EPOCH_FLOOR_MS = 100_000_000_000.0
 """Above this they are Unix times in milliseconds."""
 
+_LONGEST_TEXT = 64
+
 LONGEST_S = 30 * 86_400.0
 """The longest wait that is believed: the longest window that a provider's limits are counted in is a month."""
 
@@ -27,6 +29,8 @@ LONGEST_S = 30 * 86_400.0
 def seconds(text: str, wall: float) -> float | None:
     """Seconds from now that `text` names, 0 for a past time, None when it is none of the forms. `wall`: Unix time."""
     text = text.strip()
+    if len(text) > _LONGEST_TEXT:
+        return None  # no form is as long, and the search for its parts must not take a provider's word for its length
     number = _number(text)
     if number is not None:
         if not math.isfinite(number) or number < 0:

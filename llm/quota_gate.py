@@ -8,7 +8,7 @@ from llm.answer import Llm, LlmStream
 from llm.around import Around
 from llm.classes import ErrorClass
 from llm.errors import AttemptFailed, QuotaShort
-from llm.request import LlmRequest
+from llm.request import Call, LlmRequest
 from quota.errors import QuotaRefused
 from quota.estimate import OutputEstimate
 from quota.target_quota import TargetQuota
@@ -17,11 +17,26 @@ _UNSENT = frozenset({ErrorClass.LOCAL_CAPACITY, ErrorClass.CONNECT})
 """Failures of requests that no provider has counted."""
 
 
+LARGEST_USAGE = 20_000_000
+"""Tokens. A count above it is no count (no model's window is near it) and would put the bucket in debt for hours."""
+
+
 class Metered:
     """Reserves input plus expected output. Raises QuotaShort at once when there is no room."""
 
     def __init__(self, inner: Llm, quota: TargetQuota, estimate: OutputEstimate) -> None:
         self._inner, self.quota, self.estimate = inner, quota, estimate
+
+    def expected(self, call: Call) -> int:
+        """Tokens to reserve: the input, and the caller's own cap or what answers here are like.
+
+        What was only learned makes no request unfit: it takes the whole bucket at most, and the rest is settled.
+        """
+        expected = call.input_tokens + self.estimate.expect(call.output_cap, call.choices)
+        capacity = self.quota.token_capacity
+        if call.output_cap is None and capacity is not None:
+            return max(call.input_tokens, min(expected, int(capacity)))
+        return expected
 
     def generate(self, request: LlmRequest) -> _Reserved:
         return _Reserved(self._inner.generate(request), self, request)
@@ -36,10 +51,9 @@ class _Reserved(Around):
         self._stream: LlmStream | None = None
 
     def before(self) -> None:
-        call, metered = self._call, self._metered
-        expected = call.input_tokens + metered.estimate.expect(call.output_cap, call.choices)
+        metered = self._metered
         try:
-            self._reservation = metered.quota.reserve(expected, self._priority)
+            self._reservation = metered.quota.reserve(metered.expected(self._call), self._priority)
         except QuotaRefused as refused:
             raise QuotaShort(str(refused), refused.retry_after_s, never=refused.never) from None
 
@@ -57,7 +71,7 @@ class _Reserved(Around):
     def _used(self, error: BaseException | None) -> int | None:
         """What the attempt cost, by the provider's count, else by what was seen of it; None if nothing was sent."""
         progress = self._stream.progress if self._stream is not None else None
-        if progress is not None and progress.usage is not None:
+        if progress is not None and progress.usage is not None and progress.usage.total <= LARGEST_USAGE:
             if progress.ended:
                 self._metered.estimate.learn(progress.usage.output_tokens, self._call.choices)
             return progress.usage.total

@@ -103,6 +103,11 @@ class TargetQuota:
         self._in_flight += 1
         return Reservation(self, tokens, priority)
 
+    @property
+    def token_capacity(self) -> float | None:
+        """What the bucket of tokens holds when it is full; None without a limit."""
+        return None if self._tokens is None else self._tokens.capacity
+
     def levels(self) -> Levels:
         """The levels, refilled to now."""
         now = self._now()

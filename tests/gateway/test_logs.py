@@ -40,6 +40,7 @@ async def test_a_request_is_one_line_with_what_came_of_it() -> None:
                 "outcome": "rescued",
                 "status": 200,
                 "target": "s",
+                "model": "s-model",
                 "stream": True,
                 "ms": 0,
                 "overhead_ms": 0.0,

@@ -75,3 +75,24 @@ async def test_a_full_target_is_passed_over_and_free_again_when_a_turn_ends() ->
             go.set()
             assert (await first).status == 200
             assert (await g.chat()).status == 200
+
+
+async def test_what_was_learned_never_shuts_the_bucket() -> None:
+    tokens = {"tokens_per_minute": 3000, "burst": "10s"}  # 500: less than an answer is expected to be
+    clock = ManualClock()
+    async with Upstream("p", default=answer(usage=(10, 6000))) as p:
+        async with lab(config({"p": p}, target_p={"quota": tokens}), clock) as g:
+            for _ in range(3):
+                assert (await g.chat()).status == 200
+                in_debt = await g.chat()
+                assert (in_debt.status, in_debt.error["class"]) == (429, "shed")
+                clock.advance(float(in_debt.headers["retry-after"]))
+
+
+async def test_a_count_that_is_none_is_not_settled() -> None:
+    tokens = {"tokens_per_minute": 6000, "burst": "60s"}
+    async with Upstream("p", default=answer(usage=(2**63, 5))) as p:
+        async with lab(config({"p": p}, target_p={"quota": tokens}), ManualClock()) as g:
+            assert (await g.chat(max_tokens=100)).status == 200
+            assert (await g.chat(max_tokens=100)).status == 200
+            assert (await g.target("p"))["quota"]["tokens"]["level"] > 5000
