@@ -151,6 +151,8 @@ def _after_attempts(error: RouteFailed, failure: Failure) -> HttpError:
             retry_after_s=hint, retry=hint is not None, attempts=attempts, trail=trail,
         )  # fmt: skip
     status = 502 if failure.error_class is ErrorClass.BAD_UPSTREAM_RESPONSE else 503
+    if error.rate_limits_only:
+        status = 429
     message = f"no target of the route answered; the last one: {error.message}"
     wait = error.retry_after_s
     return HttpError(status, name, message, retry_after_s=wait, retry=wait is not None, attempts=attempts, trail=trail)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -133,10 +132,16 @@ class Metrics:
 
 
 def _moves(records: Sequence[AttemptRecord]) -> Iterable[tuple[AttemptRecord, AttemptRecord]]:
-    """Each target that was left, with the one that came next."""
-    for before, after in pairwise(records):
-        if before.target != after.target:
-            yield before, after
+    """Each target that was left, with the one that was asked next.
+
+    Targets that were only passed over on the way are none; the first one counts as left where nothing was asked before.
+    """
+    left: AttemptRecord | None = records[0] if records else None
+    for record in records[1:]:
+        if record.skip is None:
+            if left is not None and left.target != record.target:
+                yield left, record
+            left = record
 
 
 class _Live(Collector):

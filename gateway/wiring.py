@@ -46,7 +46,9 @@ def build(
 
     random = random or Random()  # noqa: S311 - jitter, not a secret
     engine = Engine(settings, clock, random, transports, attempt_ended, breaker_changed)
-    routes = {route.name: [stop.target.name for stop in route.stops] for route in settings.routes}
+    routes = {
+        route.name: [stop.target.name for stop in (*route.stops, *route.on_content_policy)] for route in settings.routes
+    }
     metrics = Metrics(routes, list(engine.targets.values()), engine.holds)
     return Service(
         settings=settings,

@@ -48,7 +48,10 @@ class Ticket(NamedTuple):
 
 
 class CircuitBreaker:
-    """One breaker. `now` is monotonic seconds; `listener` is told the new state after every change."""
+    """One breaker. `now` is monotonic seconds; `listener` is told when it has opened or closed.
+
+    A probe that is under way is no news, nor is one that ended without a sample.
+    """
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class CircuitBreaker:
         )
         self._listener = listener
         self._told: State = "closed"
+        self._opened_anew = False
         self._retry_at = 0.0
         self._probing = False
 
@@ -84,7 +88,6 @@ class CircuitBreaker:
             raise BreakerOpen(f"the breaker of {self.name} is open", max(wait, 0.0))
         self._probing = True
         self._breaker.half_open()
-        self._tell()
         return Ticket(self._window.generation, True)
 
     def settle(self, ticket: Ticket, verdict: Verdict) -> None:
@@ -131,12 +134,13 @@ class CircuitBreaker:
             self._breaker.call(_outcome, verdict)
 
     def _opened(self) -> None:
+        self._opened_anew = True
         self._retry_at = self._now() + self._cooldown_s * (1.0 + self._random.random() * _JITTER)
 
     def _tell(self) -> None:
         state = self.state
-        if state != self._told:
-            self._told = state
+        if state != self._told or self._opened_anew:
+            self._told, self._opened_anew = state, False
             if self._listener is not None:
                 self._listener(self)
 

@@ -5,13 +5,17 @@ A hold only grows: of two ends the later one stands, with its reason. Times are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from llm.classes import RULES, ErrorClass, HoldScope, Rule
 from llm.errors import Failure
 from llm.policy import HoldsPolicy
 from llm.spec import TargetSpec
+
+_LONGEST_S: Mapping[str, float] = {"overloaded": 600.0, "rate_limit": 86_400.0}
+"""Hints that are believed at most: an overload passes, and a rate limit's window is a day at the longest. A target that a
+provider's mistake put away for a month would come back with a restart only."""
 
 _Key = tuple[str, ...]
 
@@ -71,7 +75,8 @@ def _span(rule: Rule, policy: HoldsPolicy, hint: float | None) -> float:
     default: float = getattr(policy, rule.hold)
     if hint is None:
         return default
-    return max(hint, default) if rule.floor else hint
+    believed = min(hint, max(_LONGEST_S.get(rule.hold, hint), default))
+    return max(believed, default) if rule.floor else believed
 
 
 def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:

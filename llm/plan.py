@@ -113,6 +113,10 @@ def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, 
         return RouteFailed("the request's deadline passed before a target answered", trail, failure=last, deadline=True)
     waits = [block.retry_after_s for block in blocked if block.retry_after_s is not None]
     earliest = min(waits, default=None)
+    lasting = [block for block in blocked if not block.never]
+    shed = bool(lasting) and all(
+        block.reason is ErrorClass.RATE_LIMITED or block.skip is Skip.QUOTA for block in lasting
+    )
     if last is not None:
         return RouteFailed(
             last.message,
@@ -120,15 +124,14 @@ def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, 
             failure=last,
             final=_final(trail, last),
             retry_after_s=earliest or last.retry_after_s,
+            rate_limits_only=shed,
         )
     if all(record.skip in STATIC_SKIPS for record in trail.records):
         return RouteFailed(_unfit_words(trail), trail, unfit=trail.records[-1].skip if trail.records else None)
     if not blocked:
         return RouteFailed("no target could be tried", trail, retry_after_s=0.0)
-    lasting = [block for block in blocked if not block.never]
     if not lasting:
         return RouteFailed(blocked[0].message, trail, never_fits=True)
-    shed = all(block.reason is ErrorClass.RATE_LIMITED or block.skip is Skip.QUOTA for block in lasting)
     words = "; ".join(dict.fromkeys(block.message for block in blocked))
     wait = _SLOT_WAIT_S if earliest is None else earliest
     return RouteFailed(f"no target can be tried now: {words}", trail, retry_after_s=wait, rate_limits_only=shed)

@@ -67,7 +67,7 @@ class ProviderBreaker:
 
     def _changed(self, breaker: CircuitBreaker) -> None:
         if breaker is not self.breaker and breaker.state == "open":
-            failing = {self._models[name] for name, other in self._targets.items() if other.state != "closed"}
+            failing = {self._models[name] for name, other in self._targets.items() if other.is_open}
             if len(failing) >= _MODELS:
                 self.breaker.trip()
         if self._told is not None:

@@ -67,19 +67,21 @@ class _Timed:
 class TimedStream:
     """A provider's stream under its limits."""
 
-    __slots__ = ("_finished", "_inner", "_watch", "progress", "stream")
+    __slots__ = ("_ended_at", "_finished", "_finishing_at", "_inner", "_watch", "progress", "stream")
 
     def __init__(self, inner: ProviderStream, watch: _Watch) -> None:
         self._inner, self._watch = inner, watch
         self.progress, self.stream = inner.progress, inner.stream
         self._finished = False
+        self._finishing_at: float | None = None
+        self._ended_at: float | None = None
 
     async def read(self) -> Batch | None:
         if self._finished or (self.progress.ended and not self.stream):
             return None
         watch, progress = self._watch, self.progress
         lingering = self.stream and (progress.finishing or progress.ended)
-        watch.begin((_AFTER_DONE_S if progress.ended else watch.linger_s) if lingering else None)
+        watch.begin(self._linger() if lingering else None)
         try:
             batch = await self._inner.read()
         except asyncio.CancelledError:
@@ -96,13 +98,22 @@ class TimedStream:
             watch.output()
         return batch
 
+    def _linger(self) -> float:
+        """Seconds left of the wait for the terminator, or for the end of the body after it; pings do not lengthen it."""
+        now = self._watch.now()
+        if self.progress.ended:
+            self._ended_at = now if self._ended_at is None else self._ended_at
+            return self._ended_at + _AFTER_DONE_S - now
+        self._finishing_at = now if self._finishing_at is None else self._finishing_at
+        return self._finishing_at + self._watch.linger_s - now
+
 
 class _Watch:
     """One lazy timer over the waits of an attempt: it is set when none runs early enough, and re-set when it fires early."""
 
     def __init__(self, clock: Clock, limits: Limits, task: asyncio.Task[object], *, output_counts: bool) -> None:
         self._clock, self._limits, self._output_counts = clock, limits, output_counts
-        self.linger_s = limits.linger_s
+        self.linger_s, self.now = limits.linger_s, clock.now
         self._started = clock.now()
         cut = limits.deadline_cut_s
         self._total_at = self._started + (limits.total_s if cut is None else min(cut, limits.total_s))

@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._reset()
         self._busy, self.used = True, True
         transport = self._transport
-        if transport is None or self._lost or transport.is_closing():
+        if transport is None or self._lost:
             raise TransportError("connect", "the provider closed the connection before the request")
         if len(body) <= _BUFFER_LIMIT:
             transport.write(head + body)
@@ -191,8 +191,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         if self._head_ready and self._error is None and self._ends_with_connection():
             self._complete = True
-        self._ended("closed")
-        self.abort()  # by itself it would close only when the rest of the request is sent, to one who may not read it
+        self._ended("closed")  # it is lost only when the rest of the request has been sent, and that may be never
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -203,7 +202,7 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head_ready:
             return  # a trailer, or of what comes behind the answer
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").rstrip(" \t")
 
     def on_headers_complete(self) -> None:
         if self._head_ready:

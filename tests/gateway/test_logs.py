@@ -125,7 +125,7 @@ async def test_a_breaker_that_opens_and_closes_has_its_lines() -> None:
         await clock.run(10)
         await g.chat()
         lines = [(line["of"], line["state"], line["level"]) for line in g.log if line["event"] == "breaker"]
-        assert lines == [("p", "open", "warning"), ("p", "half_open", "warning"), ("p", "closed", "info")]
+        assert lines == [("p", "open", "warning"), ("p", "closed", "info")]
 
 
 async def test_a_stream_that_breaks_off_is_a_warning() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 import uvloop
 
 from llm.transport import http1
 from llm.transport.connection import Connection
-from tests.llm.transport.driving import Arrivals
+from tests.llm.transport.driving import Arrivals, Tls
+from tests.settings.certificates import CERTIFICATE, KEY
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -30,3 +33,15 @@ def arrivals(monkeypatch: pytest.MonkeyPatch) -> Arrivals:
 
     monkeypatch.setattr(http1, "Connection", Watched)
     return seen
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Tls:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_text(CERTIFICATE)
+    key.write_text(KEY)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.load_verify_locations(cadata=CERTIFICATE)
+    return Tls(server, client)

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from llm.spec import ProviderSpec
 from llm.transport.base import TransportError, WireRequest
@@ -41,10 +41,11 @@ class Arrivals:
 
 
 class Line:
-    """One connection as the provider has it; `number` counts from 1."""
+    """One connection as the provider has it; `number` counts from 1. `left`: its script has seen the client close it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
         self.reader, self.writer, self.number = reader, writer, number
+        self.left = asyncio.Event()
 
     async def head(self) -> str:
         """The head of the next request."""
@@ -67,7 +68,7 @@ class Line:
             await arrivals.taken(size)
 
     def reset(self) -> None:
-        reset_transport(self.writer.transport)
+        reset_transport(cast(asyncio.Transport, self.writer.transport))
 
     async def gone(self) -> None:
         """Wait until the client has closed the connection, in whatever way."""
@@ -77,6 +78,7 @@ class Line:
                     pass
             except ConnectionError:
                 pass
+        self.left.set()
 
 
 Play = Callable[[Line], Awaitable[Any]]
@@ -122,6 +124,11 @@ class Peer:
         await until(lambda: len(self.lines) >= count)
         return self.lines[count - 1]
 
+    async def left(self, number: int = 1) -> None:
+        """Wait until the script of that connection has seen the client close it."""
+        async with asyncio.timeout(GUARD_S):
+            await (await self.opened(number)).left.wait()
+
     def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = Line(reader, writer, len(self.lines) + 1)
         self.lines.append(line)
@@ -159,6 +166,13 @@ def once(data: bytes, *, reset: bool = False) -> Play:
             line.reset()
 
     return play
+
+
+class Tls(NamedTuple):
+    """Contexts of both ends: the client's trusts the certificate of the server's, which is for localhost."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
 
 
 class Told(NamedTuple):

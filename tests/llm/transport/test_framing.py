@@ -91,7 +91,7 @@ async def test_a_connection_that_the_provider_will_close_is_closed_without_waiti
 
     async with pair(play) as (peer, client):
         assert (await client.ask()).body == b"hello"
-        await peer.lines[0].gone()
+        await peer.left()
         assert client.sockets_open == 0
 
 
@@ -114,7 +114,7 @@ async def test_cut_in_two_at_every_byte(name: str, arrivals: Arrivals) -> None:
     assert len(arrivals.pieces) == 2 * (len(framed.data) - 1)
 
 
-@pytest.mark.parametrize("name", {**KEPT, **ENDED})
+@pytest.mark.parametrize("name", [*KEPT, *ENDED])
 async def test_byte_by_byte(name: str, arrivals: Arrivals) -> None:
     framed = {**KEPT, **ENDED}[name]
 
