@@ -20,6 +20,7 @@ _ERROR_BODY_LIMIT = 256 * 1024
 _PLAIN_BODY_LIMIT = 64 * 1024 * 1024
 _SHORTEST_SECRET = 8
 """Characters; anything shorter is no key, and would mask words of the message."""
+_WORD_LIMIT = 200
 _USER_AGENT = ("User-Agent", "stanchion")
 _ACCEPT_STREAM = ("Accept", "text/event-stream")
 _ACCEPT_JSON = ("Accept", "application/json")
@@ -173,11 +174,19 @@ def _secrets(target: TargetSpec) -> tuple[str, ...]:
 
 
 def _masked(failure: Failure, secrets: tuple[str, ...]) -> Failure:
-    """The failure without the secrets that a provider repeats in its message, as some do with a refused key."""
+    """The failure without the secrets that a provider repeats in its words, as some do with a refused key."""
+
+    def clean(text: str | None) -> str | None:
+        for secret in secrets:
+            text = text and text.replace(secret, "***")
+        return text and text[:_WORD_LIMIT]
+
     message = failure.message
     for secret in secrets:
         message = message.replace(secret, "***")
-    return failure if message is failure.message else replace(failure, message=message)
+    return replace(
+        failure, message=message, type=clean(failure.type), code=clean(failure.code), param=clean(failure.param)
+    )
 
 
 def _failure(error: TransportError) -> Failure:

@@ -254,3 +254,12 @@ async def test_I04_the_key_goes_in_the_header_that_the_provider_takes() -> None:
         assert p.requests[0].header("authorization") == f"Bearer {PROVIDER_KEY}"
         assert p.requests[0].path == "/v1/chat/completions"
         assert PROVIDER_KEY not in p.requests[0].body.decode()
+
+
+async def test_I04_a_key_that_a_provider_repeats_as_its_code_or_type() -> None:
+    key = "sk-canary-of-the-provider"
+    async with Upstream("p", default=status(400, key, message="no", type=f"{key}-odd")) as p:
+        async with lab(config({"p": p}, provider_p={"api_key": key}, defaults={"retry": {"attempts": 0}})) as g:
+            answer = await g.chat()
+            assert key.encode() not in answer.body
+            assert key.encode() not in (await g.get("/admin/v1/targets", admin=True)).body
