@@ -14,6 +14,9 @@ from llm.errors import Failure
 from llm.signs import SIGNS
 
 _MESSAGE_LIMIT = 2000
+_GENERIC = frozenset({"invalid_request_error", "invalid_request", "bad_request", "api_error", "error", "unknown_error"})
+"""Types and codes that say nothing beyond the status."""
+
 _STATUS = re.compile("[45][0-9][0-9]")
 
 
@@ -59,7 +62,8 @@ def bad_response(message: str, status: int | None = 200) -> Failure:
 
 def _class_of(status: int | None, kind: str | None, code: str | None, message: str) -> ErrorClass:
     names = {name.lower() for name in (kind, code) if name}
-    lowered = message.lower()
+    telling = any(name not in _GENERIC and not name.isdigit() for name in names)
+    lowered = "" if telling else message.lower()  # a message may quote the caller: words count where nothing else tells
     for sign in SIGNS:
         if sign.statuses and status is not None and status not in sign.statuses:
             continue

@@ -179,3 +179,13 @@ def test_nothing_that_stands_in_an_answer_raises(said: Any) -> None:
     failure = classify_error(said, None)
     assert failure.error_class in RULES
     assert all(isinstance(part, str | None) for part in (failure.type, failure.code, failure.param))
+
+
+def test_words_that_a_telling_error_quotes_from_the_caller_do_not_count() -> None:
+    error = {
+        "message": "Invalid value: 'insufficient credits'.",
+        "type": "invalid_request_error",
+        "code": "invalid_value",
+    }
+    assert classify_error(error, 400).error_class is ErrorClass.BAD_REQUEST
+    assert classify_error({**error, "code": None}, 400).error_class is ErrorClass.QUOTA_EXHAUSTED
