@@ -121,6 +121,8 @@ class Metrics:
             reasons = [*(c.value for c in ErrorClass), *(s.value for s in Skip)]
             for position, before in enumerate(stops):
                 for after in stops[position + 1 :]:
+                    if after == before:
+                        continue  # a target may stand among the stops and again under on_content_policy
                     for reason in reasons:
                         self._failovers.labels(before, after, reason)
         for outcome in Outcome:

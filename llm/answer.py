@@ -8,12 +8,10 @@ nothing about the provider.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from llm.attempt import AttemptRecord
 from llm.request import LlmRequest
 
 
@@ -41,8 +39,8 @@ class Progress:
     """What is known of an answer so far; one object from the provider up to the caller.
 
     `finishing`: every choice has its finish reason, only the terminator may be missing. `ended`: the answer is complete.
-    `output_tokens_seen` is an estimate for answers whose usage never
-    comes. `model` is the provider's own name for what answered.
+    `output_tokens_seen` is an estimate for answers whose usage never comes. `model` is the provider's own name for what
+    answered.
     """
 
     finishing: bool = False
@@ -55,31 +53,17 @@ class Progress:
 
 
 class LlmStream(Protocol):
-    """An open answer. `kind` is `stream` (server-sent events) or `plain` (one JSON body)."""
+    """An open answer."""
 
     @property
-    def stream(self) -> bool: ...
+    def stream(self) -> bool:
+        """Whether it comes as server-sent events; else it is one JSON body."""
 
     @property
     def progress(self) -> Progress: ...
 
     async def read(self) -> Batch | None:
         """The next batch, or None once the answer is complete. Raises AttemptFailed."""
-
-
-class RouteStream(LlmStream, Protocol):
-    """The answer of a route: also which target gives it, and the trail up to here."""
-
-    @property
-    def target(self) -> str: ...
-
-    @property
-    def model(self) -> str:
-        """The model's name at the provider, from the settings."""
-
-    @property
-    def records(self) -> Sequence[AttemptRecord]:
-        """The trail at the moment the answer was committed, its own attempt last."""
 
 
 class Llm(Protocol):

@@ -48,7 +48,7 @@ class Ticket(NamedTuple):
 
 
 class CircuitBreaker:
-    """One breaker. `now` is monotonic seconds; `listener` is told when it has opened or closed.
+    """One breaker. `now` is monotonic seconds; `listener` is told when it has opened or closed (`settled`).
 
     A probe that is under way is no news, nor is one that ended without a sample.
     """
@@ -63,6 +63,7 @@ class CircuitBreaker:
     ) -> None:
         self.name = name
         self._now, self._random, self._cooldown_s = now, random, policy.cooldown
+        self._window_s = policy.window
         self._window = SlidingWindow(
             window_s=policy.window,
             minimum=policy.minimum,
@@ -76,6 +77,7 @@ class CircuitBreaker:
         self._listener = listener
         self._told: State = "closed"
         self._opened_anew = False
+        self._opened_at = 0.0
         self._retry_at = 0.0
         self._probing = False
 
@@ -112,6 +114,21 @@ class CircuitBreaker:
         return self._probing or self._retry_at > self._now()
 
     @property
+    def is_failing(self) -> bool:
+        """Whether it is open for a fresh reason: in its cool-down, under probe, or opened within its window.
+
+        One that nobody has asked for longer says nothing of now.
+        """
+        if self._window.state == pybreaker.STATE_CLOSED:
+            return False
+        return self.is_open or self._now() - self._opened_at < self._window_s
+
+    @property
+    def settled(self) -> State:
+        """`closed` or `open`, whether or not a probe is in flight."""
+        return "closed" if self._window.state == pybreaker.STATE_CLOSED else "open"
+
+    @property
     def state(self) -> State:
         if self._window.state == pybreaker.STATE_CLOSED:
             return "closed"
@@ -135,10 +152,11 @@ class CircuitBreaker:
 
     def _opened(self) -> None:
         self._opened_anew = True
-        self._retry_at = self._now() + self._cooldown_s * (1.0 + self._random.random() * _JITTER)
+        self._opened_at = self._now()
+        self._retry_at = self._opened_at + self._cooldown_s * (1.0 + self._random.random() * _JITTER)
 
     def _tell(self) -> None:
-        state = self.state
+        state = self.settled
         if state != self._told or self._opened_anew:
             self._told, self._opened_anew = state, False
             if self._listener is not None:

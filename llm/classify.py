@@ -13,9 +13,24 @@ from llm.classes import ErrorClass
 from llm.errors import Failure
 from llm.signs import SIGNS
 
-_MESSAGE_LIMIT = 2000
-_GENERIC = frozenset({"invalid_request_error", "invalid_request", "bad_request", "api_error", "error", "unknown_error"})
-"""Types and codes that say nothing beyond the status."""
+_GENERIC = frozenset(
+    {
+        *("invalid_request_error", "invalid_request", "bad_request", "bad_request_error", "badrequesterror"),
+        *("server_error", "internal_error", "internal_server_error", "internalservererror"),
+        *("api_error", "error", "unknown_error", "unknown"),
+    }
+)
+"""Types and codes that say nothing beyond the status, a number apart (`BadRequestError`: vLLM)."""
+
+_READ_LIMIT = 20_000
+"""Characters of a message that are searched for words."""
+
+_QUOTED = re.compile(
+    r"""(?<!\w)'(?:.*'(?!\w)|.*)|"(?:.*"|.*)|`(?:.*`|.*)|“(?:.*”|.*)""",
+    re.DOTALL,
+)
+"""From the first quotation mark of a kind to the last, or to the end where none closes: what is quoted may hold marks of
+its own. The apostrophe in `model's` is none."""
 
 _STATUS = re.compile("[45][0-9][0-9]")
 
@@ -37,6 +52,8 @@ def classify_error(error: Any, status: int | None, retry_after_s: float | None =
 
     `status` is the HTTP status, or None inside an answer that began with 200: then a numeric `code` of the object stands
     for it. An object that says nothing is a bad answer of the provider when there is no status either.
+
+    The failure has the provider's words at their full length: they are masked before they are cut (see `llm.provider`).
     """
     message, kind, code, param = _words(error)
     told = status
@@ -63,7 +80,8 @@ def bad_response(message: str, status: int | None = 200) -> Failure:
 def _class_of(status: int | None, kind: str | None, code: str | None, message: str) -> ErrorClass:
     names = {name.lower() for name in (kind, code) if name}
     telling = any(name not in _GENERIC and not name.isdigit() for name in names)
-    lowered = "" if telling else message.lower()  # a message may quote the caller: words count where nothing else tells
+    # A message may repeat what the caller sent: words count where nothing else tells, and only the provider's own.
+    lowered = "" if telling else _QUOTED.sub(" ", message[:_READ_LIMIT].lower())
     for sign in SIGNS:
         if sign.statuses and status is not None and status not in sign.statuses:
             continue
@@ -88,13 +106,13 @@ def _error_of(body: bytes) -> Any:
 def _words(error: Any) -> tuple[str, str | None, str | None, str | None]:
     """Message, type, code and param of an error object, each a text or None."""
     if isinstance(error, str):
-        return error[:_MESSAGE_LIMIT], None, None, None
+        return error, None, None, None
     if not isinstance(error, dict):
         return "", None, None, None
     message = error.get("message")
     if message is None:
         message = error.get("detail", "")
-    words = message[:_MESSAGE_LIMIT] if isinstance(message, str) else ""
+    words = message if isinstance(message, str) else ""
     return words, _text(error.get("type")), _text(error.get("code")), _text(error.get("param"))
 
 

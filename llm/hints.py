@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_PART = re.compile(r"(\d{1,20}+(?:\.\d{1,20}+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _EPOCH_FLOOR_S = 1_000_000_000.0
 """Plain numbers above this are Unix times, not spans (they would be 31 years)."""
@@ -21,6 +21,7 @@ _EPOCH_FLOOR_MS = 100_000_000_000.0
 """Above this they are Unix times in milliseconds."""
 
 _LONGEST_TEXT = 64
+"""Characters; no form is as long, and a provider's word is not taken for how much there is to read."""
 
 LONGEST_S = 30 * 86_400.0
 """The longest wait that is believed: the longest window that a provider's limits are counted in is a month."""
@@ -30,7 +31,7 @@ def seconds(text: str, wall: float) -> float | None:
     """Seconds from now that `text` names, 0 for a past time, None when it is none of the forms. `wall`: Unix time."""
     text = text.strip()
     if len(text) > _LONGEST_TEXT:
-        return None  # no form is as long, and the search for its parts must not take a provider's word for its length
+        return None
     number = _number(text)
     if number is not None:
         if not math.isfinite(number) or number < 0:
@@ -71,7 +72,7 @@ def _hint(headers: Mapping[str, str], wall: float) -> float | None:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        return float(text) if len(text) <= _LONGEST_TEXT else None
     except ValueError:
         return None
 

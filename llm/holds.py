@@ -1,6 +1,8 @@
 """Holds: spans in which a credential, a model or a target is not asked, because the provider said so.
 
-A hold only grows: of two ends the later one stands, with its reason. Times are on the clock's `now` scale, in seconds.
+A hold only grows: of two ends the later one stands, with its reason. How long one lasts: the provider's hint, as far as it is
+believed, else the configured time. After a spent account, a refused key and an unknown model the configured time is the least,
+whatever the hint: none of them is cured by waiting a moment. Times are on the clock's `now` scale, in seconds.
 """
 
 from __future__ import annotations
@@ -13,9 +15,17 @@ from llm.errors import Failure
 from llm.policy import HoldsPolicy
 from llm.spec import TargetSpec
 
-_LONGEST_S: Mapping[str, float] = {"overloaded": 600.0, "rate_limit": 86_400.0}
-"""Hints that are believed at most: an overload passes, and a rate limit's window is a day at the longest. A target that a
-provider's mistake put away for a month would come back with a restart only."""
+_DAY_S = 86_400.0
+_LONGEST_S: Mapping[str, float] = {
+    "overloaded": 600.0,
+    "rate_limit": _DAY_S,
+    "credential": _DAY_S,
+    "model": _DAY_S,
+    "quota": 30 * _DAY_S,
+}
+"""Hints that are believed at most, by the setting that gives the time where there is none: an overload passes, a rate limit's
+window is a day at the longest, a spent account's a month; no provider knows when a key or a model will do again. A target
+that a provider's mistake put away for longer would come back with a restart only. A configured time above them stands."""
 
 _Key = tuple[str, ...]
 
@@ -75,7 +85,7 @@ def _span(rule: Rule, policy: HoldsPolicy, hint: float | None) -> float:
     default: float = getattr(policy, rule.hold)
     if hint is None:
         return default
-    believed = min(hint, max(_LONGEST_S.get(rule.hold, hint), default))
+    believed = min(hint, max(_LONGEST_S[rule.hold], default))
     return max(believed, default) if rule.floor else believed
 
 

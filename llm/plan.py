@@ -118,12 +118,15 @@ def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, 
         block.reason is ErrorClass.RATE_LIMITED or block.skip is Skip.QUOTA for block in lasting
     )
     if last is not None:
+        wait = earliest if earliest is not None else last.retry_after_s
+        if wait is None and shed:
+            wait = _SLOT_WAIT_S
         return RouteFailed(
             last.message,
             trail,
             failure=last,
             final=_final(trail, last),
-            retry_after_s=earliest or last.retry_after_s,
+            retry_after_s=wait,
             rate_limits_only=shed,
         )
     if all(record.skip in STATIC_SKIPS for record in trail.records):

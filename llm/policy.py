@@ -29,12 +29,12 @@ class BreakerPolicy(Policy):
 
 
 class HoldsPolicy(Policy):
-    """How long a target is not chosen after a refusal that names no time."""
+    """How long a target is not chosen after a refusal that names no time; the least of some that do."""
 
     rate_limit: Duration = Field(30.0, description="After a rate limit without a hint.")
     quota: Duration = Field(600.0, description="After a spent account; a shorter hint does not shorten it.")
-    credential: Duration = Field(300.0, description="After a refused key.")
-    model: Duration = Field(300.0, description="After an unknown or retired model.")
+    credential: Duration = Field(300.0, description="After a refused key; a shorter hint does not shorten it.")
+    model: Duration = Field(300.0, description="After an unknown or retired model; a shorter hint does not shorten it.")
     overloaded: Duration = Field(0.0, description="After an overload without a hint.")
 
 

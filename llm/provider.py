@@ -20,7 +20,9 @@ _ERROR_BODY_LIMIT = 256 * 1024
 _PLAIN_BODY_LIMIT = 64 * 1024 * 1024
 _SHORTEST_SECRET = 8
 """Characters; anything shorter is no key, and would mask words of the message."""
+_MESSAGE_LIMIT = 2000
 _WORD_LIMIT = 200
+"""Characters of a failure's message, and of its type, code and param."""
 _USER_AGENT = ("User-Agent", "stanchion")
 _ACCEPT_STREAM = ("Accept", "text/event-stream")
 _ACCEPT_JSON = ("Accept", "application/json")
@@ -170,22 +172,30 @@ def _headers(target: TargetSpec, dialect: Dialect) -> tuple[tuple[str, str], ...
 def _secrets(target: TargetSpec) -> tuple[str, ...]:
     """What must not come back in a provider's words: its key, and the values of its own headers."""
     values = (target.credential.api_key or "", *(value for _, value in target.provider.headers))
-    return tuple(value for value in values if len(value) >= _SHORTEST_SECRET)
+    secrets = (value for value in values if len(value) >= _SHORTEST_SECRET)
+    return tuple(sorted(secrets, key=len, reverse=True))  # one may be the beginning of another
 
 
 def _masked(failure: Failure, secrets: tuple[str, ...]) -> Failure:
-    """The failure without the secrets that a provider repeats in its words, as some do with a refused key."""
+    """The failure without the secrets that a provider repeats in its words, as some do with a refused key.
 
-    def clean(text: str | None) -> str | None:
+    They are masked first and cut then: a cut through a secret would leave its beginning.
+    """
+
+    def clean(text: str, limit: int) -> str:
         for secret in secrets:
-            text = text and text.replace(secret, "***")
-        return text and text[:_WORD_LIMIT]
+            text = text.replace(secret, "***")
+        return text[:limit]
 
-    message = failure.message
-    for secret in secrets:
-        message = message.replace(secret, "***")
+    def word(text: str | None) -> str | None:
+        return clean(text, _WORD_LIMIT) if text else text
+
     return replace(
-        failure, message=message, type=clean(failure.type), code=clean(failure.code), param=clean(failure.param)
+        failure,
+        message=clean(failure.message, _MESSAGE_LIMIT),
+        type=word(failure.type),
+        code=word(failure.code),
+        param=word(failure.param),
     )
 
 

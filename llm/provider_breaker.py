@@ -41,8 +41,8 @@ def connection_verdict(error_class: ErrorClass) -> Verdict:
 class ProviderBreaker:
     """The breaker of one provider, and the watch over those of its targets.
 
-    `told` is called after every change of one of them, with the name of a target or of the provider, and
-    the new state.
+    `told` is called when one of them has opened or closed, with the name of a target or of the provider, and `open` or
+    `closed`.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class ProviderBreaker:
         return breaker
 
     def _changed(self, breaker: CircuitBreaker) -> None:
-        if breaker is not self.breaker and breaker.state == "open":
-            failing = {self._models[name] for name, other in self._targets.items() if other.is_open}
+        if breaker is not self.breaker and breaker.settled == "open":
+            failing = {self._models[name] for name, other in self._targets.items() if other.is_failing}
             if len(failing) >= _MODELS:
                 self.breaker.trip()
         if self._told is not None:
-            self._told(breaker.name, breaker.state)
+            self._told(breaker.name, breaker.settled)

@@ -16,9 +16,12 @@ from quota.target_quota import TargetQuota
 _UNSENT = frozenset({ErrorClass.LOCAL_CAPACITY, ErrorClass.CONNECT})
 """Failures of requests that no provider has counted."""
 
+UNSEEN_TOKENS = 200_000
+"""What may come on top of a request's bytes where its target declares no window (images, files and pages that it only names,
+reasoning beyond its cap), and the longest answer that is believed where the caller set no cap."""
 
-LARGEST_USAGE = 20_000_000
-"""Tokens. A count above it is no count (no model's window is near it) and would put the bucket in debt for hours."""
+_MOST_CHOICES = 128
+"""Answers at once that a provider gives at most."""
 
 
 class Metered:
@@ -71,7 +74,7 @@ class _Reserved(Around):
     def _used(self, error: BaseException | None) -> int | None:
         """What the attempt cost, by the provider's count, else by what was seen of it; None if nothing was sent."""
         progress = self._stream.progress if self._stream is not None else None
-        if progress is not None and progress.usage is not None and progress.usage.total <= LARGEST_USAGE:
+        if progress is not None and progress.usage is not None and progress.usage.total <= self._most():
             if progress.ended:
                 self._metered.estimate.learn(progress.usage.output_tokens, self._call.choices)
             return progress.usage.total
@@ -80,3 +83,13 @@ class _Reserved(Around):
         if isinstance(error, AttemptFailed):
             return None if error.failure.error_class in _UNSENT else 0
         return self._call.input_tokens
+
+    def _most(self) -> int:
+        """The largest count of tokens that is believed: one above it is a mistake, and would put the bucket in debt for ages.
+
+        A token is a byte at least, so the input is no more than the body and what it may name.
+        """
+        call, window = self._call, self._metered.estimate.context_window
+        answer = UNSEEN_TOKENS if call.output_cap is None else min(call.output_cap, UNSEEN_TOKENS)
+        asked = call.size + UNSEEN_TOKENS if window is None else max(call.size, window)
+        return max(self._reservation.tokens, asked + answer * min(call.choices, _MOST_CHOICES))

@@ -15,7 +15,10 @@ ANY: tuple[int, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """`codes` are compared with the error's code and type, `words` looked for in its message, all in lower case."""
+    """`codes` are compared with the error's code and type, `words` looked for in its message, all in lower case.
+
+    Words count only in an error whose code and type tell nothing, and outside of what its message quotes.
+    """
 
     error_class: ErrorClass
     source: str
@@ -54,6 +57,12 @@ SIGNS: tuple[Sign, ...] = (
         (400, 403, 422),
         "content_policy_violation content_filter responsibleaipolicyviolation moderation_blocked",
         ("content management policy", "content policy", "safety system"),
+    ),
+    _sign(
+        ErrorClass.CONTENT_POLICY,
+        "OpenRouter errors page: a 403 for input that its moderation flagged",
+        (403,),
+        words=("requires moderation", "was flagged"),
     ),
     _sign(
         ErrorClass.CONTEXT_LENGTH,

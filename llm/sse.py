@@ -26,38 +26,48 @@ class Event(NamedTuple):
 
 
 class EventSplitter:
-    """Cuts what `feed` is given into whole events."""
+    """Cuts what `feed` is given into whole events. Every byte is looked at once, however long an event is in coming."""
 
     def __init__(self, limit: int = 8_000_000) -> None:
-        self._rest = b""
-        self._scanned = 0
+        self._rest = bytearray()
+        self._returns = False  # whether the rest holds a CR
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now, each with its blank line. Raises EventTooLarge."""
-        buffer = self._rest + data if self._rest else data
+        rest = self._rest
+        returns = self._returns or b"\r" in data
+        if not rest and not returns and 0 <= data.find(b"\n\n") == len(data) - 2:
+            return [data]  # the usual read
+        at = max(len(rest) - 3, 0)
+        if rest:
+            rest += data
+        buffer: bytes | bytearray = rest or data
         events: list[bytes] = []
-        start, at = 0, max(self._scanned - 3, 0)
-        if b"\r" not in buffer:
+        start = 0
+        if not returns:
             while (end := buffer.find(b"\n\n", at)) >= 0:
                 at = end + 2
-                events.append(buffer[start:at])
+                events.append(bytes(buffer[start:at]))
                 start = at
         else:
             while (match := _BLANK.search(buffer, at)) is not None:
                 at = match.end()
-                events.append(buffer[start:at])
+                events.append(bytes(buffer[start:at]))
                 start = at
-        self._rest = buffer[start:]
-        self._scanned = len(self._rest)
-        if self._scanned > self._limit:
+        if rest:
+            del rest[:start]
+        elif start < len(data):
+            rest += data[start:]
+        self._returns = returns and (not start or b"\r" in rest)
+        if len(rest) > self._limit:
             raise EventTooLarge(f"an event is longer than {self._limit} bytes")
         return events
 
     @property
     def rest(self) -> bytes:
         """What has come of an event that is not complete."""
-        return self._rest
+        return bytes(self._rest)
 
 
 def read_event(raw: bytes) -> Event:

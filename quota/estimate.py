@@ -25,7 +25,7 @@ class OutputEstimate:
             raise ValueError(f"needs a default of 0 or more and a window of 1 or more, not {default} and {window}")
         self._default = default
         self._window = window
-        self._context_window = context_window
+        self.context_window = context_window
         self._answers: deque[int] = deque()
         self._sorted: list[int] = []
 
@@ -36,8 +36,8 @@ class OutputEstimate:
         None if it sets none. `n`: answers asked for in one request. Numbers that make no sense count as the least.
         """
         each = self._learned() if cap is None else max(cap, 0)
-        if self._context_window is not None:
-            each = min(each, self._context_window)
+        if self.context_window is not None:
+            each = min(each, self.context_window)
         return each * max(n, 1)
 
     def learn(self, tokens: int, n: int = 1) -> None:

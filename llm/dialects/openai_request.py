@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from llm.errors import InvalidRequest
-from llm.jsonspan import Span, splice, text_member, top_level
+from llm.jsonspan import RepeatedTooOften, Span, members, splice
 
 BYTES_PER_TOKEN = 4
 """Estimate for input: English text in common tokenizers has about four bytes a token (OpenAI's own rule of thumb)."""
@@ -19,7 +19,6 @@ IMAGE_TOKENS = 1000
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _DATA_URL = re.compile(rb'"data:[^"]{256,}"')
-_EDITED = frozenset({"model", "stream_options"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +98,10 @@ def read(body: bytes) -> ChatCall:
 
 def _spans(body: bytes, *, options_too: bool) -> tuple[Span, ...]:
     """Where the values stand that may have to change."""
-    if options_too:
-        return tuple(span for span in top_level(body) if span.key in _EDITED)
-    return tuple(text_member(body, "model"))
+    try:
+        return tuple(members(body, ("model", "stream_options") if options_too else ("model",)))
+    except RepeatedTooOften as error:
+        raise InvalidRequest(f"{error.key} is given too often: give it once", error.key) from None
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> str:

@@ -263,3 +263,15 @@ async def test_I04_a_key_that_a_provider_repeats_as_its_code_or_type() -> None:
             answer = await g.chat()
             assert key.encode() not in answer.body
             assert key.encode() not in (await g.get("/admin/v1/targets", admin=True)).body
+
+
+async def test_I04_a_key_is_masked_before_the_words_are_cut() -> None:
+    key = "sk-canary-of-the-provider"
+    for at in range(2000 - len(key), 2001, 5):
+        message, word = "x" * at + key, "x" * (at - 1800) + key
+        async with Upstream("p", default=status(400, word, message=message, type=word)) as p:
+            async with lab(config({"p": p}, provider_p={"api_key": key}, defaults={"retry": {"attempts": 0}})) as g:
+                answer = await g.chat()
+                assert b"sk-c" not in answer.body
+                lengths = len(answer.error["message"]), len(answer.error["code"])
+                assert lengths == (min(at + 3, 2000), min(at - 1797, 200))

@@ -178,6 +178,52 @@ async def test_counts_after_a_failover() -> None:
         assert 0 < after["stanchion_hold_seconds", (("reason", "rate_limited"), ("target", "p"))] <= 30
 
 
+async def test_a_move_leads_to_the_next_target_that_was_asked() -> None:
+    no_retry = {"retry": {"attempts": 0}}
+    async with Upstream("p") as p, Upstream("q") as q, Upstream("s") as s:
+        async with lab(config({"p": p, "q": q, "s": s}, defaults=no_retry)) as g:
+            p.script(status(500), status(500))
+            q.script(status(429))
+            before = await scrape(g)
+            assert (await g.chat()).trail == ["p class=server_error", "q class=rate_limited", "s class=success"]
+            between = await scrape(g)
+            assert (await g.chat()).trail == ["p class=server_error", "q skip=hold", "s class=success"]
+            after = await scrape(g)
+        moves = "stanchion_failovers_total"
+        assert increase(before, between, moves) == {"p server_error q": 1, "q rate_limited s": 1}
+        assert increase(between, after, moves) == {"p server_error s": 1}
+
+
+async def test_where_nothing_was_asked_before_the_first_target_was_left() -> None:
+    async with Upstream("p") as p, Upstream("q") as q, Upstream("s") as s:
+        async with lab(config({"p": p, "q": q, "s": s}, defaults={"retry": {"attempts": 0}})) as g:
+            p.script(status(429))
+            q.script(status(401))
+            await g.chat()
+            before = await scrape(g)
+            assert (await g.chat()).trail == ["p skip=hold", "q skip=hold", "s class=success"]
+            assert increase(before, await scrape(g), "stanchion_failovers_total") == {"p hold s": 1}
+
+
+async def test_H03_moves_after_a_refused_content_are_there_with_zero() -> None:
+    async with Upstream("p") as p, Upstream("q") as q, Upstream("s") as s:
+        route = {"targets": ["p", "q"], "on_content_policy": ["s", "q"]}
+        async with lab(config({"p": p, "q": q, "s": s}, route=route)) as g:
+            before = await scrape(g)
+            for pair in (("p", "s"), ("q", "s"), ("s", "q")):
+                found = (("from", pair[0]), ("reason", "content_policy"), ("to", pair[1]))
+                assert before["stanchion_failovers_total", found] == 0
+            assert not any(
+                name == "stanchion_failovers_total" and dict(labels)["from"] == dict(labels)["to"]
+                for name, labels in before
+            )
+            p.script(status(400, "content_policy_violation"))
+            assert (await g.chat()).trail == ["p class=content_policy", "s class=success"]
+            after = await scrape(g)
+            assert after.keys() == before.keys()
+            assert increase(before, after, "stanchion_failovers_total") == {"p content_policy s": 1}
+
+
 async def test_in_flight_counts_turns_under_way() -> None:
     go = asyncio.Event()
     async with Upstream("p", default=gate(go, answer())) as p, lab(config({"p": p})) as g:

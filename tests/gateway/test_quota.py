@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.fakes.clock import ManualClock
 from tests.fakes.upstream import Upstream, answer, gate, status
 from tests.lab import config, lab
@@ -96,3 +98,40 @@ async def test_a_count_that_is_none_is_not_settled() -> None:
             assert (await g.chat(max_tokens=100)).status == 200
             assert (await g.chat(max_tokens=100)).status == 200
             assert (await g.target("p"))["quota"]["tokens"]["level"] > 5000
+
+
+async def test_a_probe_that_the_quota_refuses_is_no_news() -> None:
+    clock = ManualClock()
+    strict = {"breaker": {"minimum": 1, "failure_ratio": "1%"}, "retry": {"attempts": 0}}
+    one = {"requests_per_minute": 1, "burst": "60s"}
+    async with Upstream("p", default=status(500)) as p:
+        async with lab(config({"p": p}, target_p={"quota": one}, defaults=strict), clock) as g:
+            assert (await g.chat()).status == 503
+            clock.advance(20)
+            for _ in range(50):
+                assert (await g.chat()).trail == ["p skip=quota"]
+            assert [line["state"] for line in g.log if line["event"] == "breaker"] == ["open"]
+            assert (await g.target("p"))["breaker"]["state"] == "open"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_two_targets_that_are_rate_limited_are_a_429_from_the_first_request_on(stream: bool) -> None:
+    async with Upstream("p") as p, Upstream("s") as s, lab(config({"p": p, "s": s}), ManualClock()) as g:
+        p.script(status(429, headers={"Retry-After": "20"}))
+        s.script(status(429, headers={"Retry-After": "9"}))
+        first, second = await g.chat(stream=stream), await g.chat(stream=stream)
+        assert first.trail == ["p class=rate_limited", "s class=rate_limited"]
+        assert second.trail == ["p skip=hold", "s skip=hold"]
+        for refused in (first, second):
+            assert (refused.status, refused.headers["retry-after"]) == (429, "9")
+            assert refused.error["type"] == "rate_limit_error"
+            assert "x-should-retry" not in refused.headers
+
+
+async def test_a_spent_account_is_no_rate_limit() -> None:
+    async with Upstream("p") as p, Upstream("s") as s, lab(config({"p": p, "s": s}), ManualClock()) as g:
+        p.script(status(429, "insufficient_quota"))
+        s.script(status(429, headers={"Retry-After": "9"}))
+        for _ in range(2):
+            refused = await g.chat()
+            assert (refused.status, refused.headers["retry-after"]) == (503, "9")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from datetime import UTC, datetime
 from email.utils import formatdate
 
@@ -101,3 +102,11 @@ def test_a_time_in_milliseconds_is_no_span_of_centuries() -> None:
 @pytest.mark.parametrize("name", ["retry-after", "retry-after-ms"])
 def test_a_monstrous_hint_is_a_month(name: str) -> None:
     assert retry_after({name: "99999999999999999999"}, WALL) == LONGEST_S
+
+
+@pytest.mark.parametrize("name", ["retry-after", "retry-after-ms", "x-ratelimit-reset-tokens"])
+@pytest.mark.parametrize("value", ["0" * 64 + "5", "1" * 20_000 + "x", "1s" * 10_000])
+def test_a_text_longer_than_any_form_is_not_read(name: str, value: str) -> None:
+    before = time.perf_counter()
+    assert retry_after({name: value}, WALL) is None
+    assert time.perf_counter() - before < 0.1

@@ -22,6 +22,7 @@ SAME_KEY = target("same-key", of=P, credential=ONE, model="m2")
 SAME_MODEL = target("same-model", of=P, credential=TWO, model="m1")
 OTHER_KEY = target("other-key", of=P, credential=TWO, model="m2")
 OTHER_PROVIDER = target("other", of=provider("q", ONE), credential=ONE, model="m1")
+MONTH_S = 30 * 86_400.0
 ALL = (HELD, SAME_KEY_AND_MODEL, SAME_KEY, SAME_MODEL, OTHER_KEY, OTHER_PROVIDER)
 
 
@@ -72,6 +73,17 @@ def test_how_far_a_hold_reaches(error_class: ErrorClass, reached: set[str]) -> N
         (ErrorClass.MODEL_UNAVAILABLE, None, 300),
         (ErrorClass.OVERLOADED, None, None),
         (ErrorClass.OVERLOADED, 4, 4),
+        # Hints that are not believed to the end.
+        (ErrorClass.OVERLOADED, MONTH_S, 600),
+        (ErrorClass.RATE_LIMITED, MONTH_S, 86_400),
+        (ErrorClass.CREDENTIAL, MONTH_S, 86_400),
+        (ErrorClass.MODEL_UNAVAILABLE, MONTH_S, 86_400),
+        (ErrorClass.QUOTA_EXHAUSTED, MONTH_S, MONTH_S),
+        (ErrorClass.QUOTA_EXHAUSTED, 2 * MONTH_S, MONTH_S),
+        # Hints that are below the least.
+        (ErrorClass.CREDENTIAL, 0, 300),
+        (ErrorClass.MODEL_UNAVAILABLE, 0, 300),
+        (ErrorClass.MODEL_UNAVAILABLE, 301, 301),
     ],
 )
 def test_how_long_a_hold_lasts(error_class: ErrorClass, hint: float | None, seconds: float | None) -> None:
@@ -87,6 +99,14 @@ def test_the_times_are_settings() -> None:
         holds = Holds(ManualClock().now)
         holds.note(spec, failure(ErrorClass[name]))
         assert left(holds, spec) == seconds
+
+
+def test_a_configured_time_above_what_is_believed_stands() -> None:
+    spec = target(holds=HoldsPolicy(overloaded=3600))
+    for hint in (None, MONTH_S):
+        holds = Holds(ManualClock().now)
+        holds.note(spec, failure(ErrorClass.OVERLOADED, hint))
+        assert left(holds, spec) == 3600
 
 
 def test_A01_a_late_short_hint_does_not_shorten() -> None:

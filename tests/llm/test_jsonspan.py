@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import re
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -10,10 +14,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm.jsonspan import splice, text_member, top_level
+from llm.jsonspan import MOST_REPEATS, RepeatedTooOften, Span, members, splice
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
+
+
+def top_level(body: bytes) -> list[Span]:
+    """The reference: every top-level member in order, found token by token."""
+    spans: list[Span] = []
+    depth, key, value_start, expect_key = 0, "", 0, False
+    for match in _TOKEN.finditer(body):
+        token = match[0]
+        first = token[0]
+        if first == 0x22:  # a string
+            if expect_key:
+                key, expect_key = json.loads(token), False
+        elif first in b"{[":
+            depth += 1
+            expect_key = expect_key or depth == 1
+        elif first in b"}]":
+            depth -= 1
+            if depth == 0 and not expect_key:
+                spans.append(trimmed(body, key, value_start, match.start()))
+        elif depth == 1:
+            if first == 0x3A:  # a colon
+                value_start = match.end()
+            else:  # a comma
+                spans.append(trimmed(body, key, value_start, match.start()))
+                expect_key = True
+    return spans
+
+
+def trimmed(body: bytes, key: str, start: int, end: int) -> Span:
+    value = body[start:end]
+    return Span(key, end - len(value.lstrip(b" \t\r\n")), start + len(value.rstrip(b" \t\r\n")))
+
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10) | st.sampled_from(
-    ["model", '"', "\\", '{"model": 1}', "},{", "[", "]", ":", ",", "\\u0022", "日本"]
+    ["model", "other", '"', "\\", '{"model": 1}', "},{", "[", "]", ":", ",", "\\u0022", "日本"]
 )
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
@@ -52,7 +90,7 @@ def test_every_member_is_found_where_it_stands(made: tuple[bytes, list[tuple[str
 @given(objects())
 def test_replacing_the_model_changes_nothing_else(made: tuple[bytes, list[tuple[str, str]]]) -> None:
     body, _ = made
-    spans = [span for span in top_level(body) if span.key == "model"]
+    spans = members(body, ["model"])
     changed = splice(body, [(span.start, span.end, b'"new"') for span in spans])
     around, at = [], 0
     for span in spans:
@@ -65,10 +103,11 @@ def test_replacing_the_model_changes_nothing_else(made: tuple[bytes, list[tuple[
 
 
 @given(objects())
-def test_a_text_member_is_that_of_the_whole_list(made: tuple[bytes, list[tuple[str, str]]]) -> None:
+def test_the_wanted_members_are_those_of_the_whole_list(made: tuple[bytes, list[tuple[str, str]]]) -> None:
     body, _ = made
-    if isinstance(json.loads(body)["model"], str):
-        assert text_member(body, "model") == [span for span in top_level(body) if span.key == "model"]
+    for wanted in (["model"], ["model", "other"], ["other", "model"]):
+        if set(wanted) <= set(json.loads(body)):
+            assert members(body, wanted) == [span for span in top_level(body) if span.key in wanted]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +128,7 @@ def test_members_of_odd_objects(body: bytes, expected: list[tuple[str, bytes]]) 
 
 def test_a_repeated_key_behind_the_first_is_found_too() -> None:
     body = b'{"model":"a","x":1,"m\\u006fdel":"b"}'
-    assert [body[span.start : span.end] for span in text_member(body, "model")] == [b'"a"', b'"b"']
+    assert [body[span.start : span.end] for span in members(body, ["model"])] == [b'"a"', b'"b"']
 
 
 @pytest.mark.parametrize(
@@ -100,10 +139,14 @@ def test_a_repeated_key_behind_the_first_is_found_too() -> None:
         b'{"a":"model","model":"r"}',
         b'{"a":{"model":"x"},"model":"r"}',
         b'{"a":"say \\"model\\": \\"x\\"","model":"r"}',
+        b'{"a":"say \\"model","model":"r"}',
+        b'{"a":"\\\\","model":"r"}',
+        b'{"a":{"model":1},"m\\u006Fdel":"r"}',
+        b'{"a":[{"mode\\u006c":1}],"model":[{"]}":["}\\"]"]},[]]}',
     ],
 )
-def test_a_text_member_is_found_among_lookalikes(body: bytes) -> None:
-    (span,) = text_member(body, "model")
+def test_a_member_is_found_among_lookalikes(body: bytes) -> None:
+    (span,) = members(body, ["model"])
     assert json.loads(body[span.start : span.end]) == json.loads(body)["model"]
 
 
@@ -115,3 +158,52 @@ def test_a_long_string_is_no_trouble() -> None:
     value: dict[str, Any] = {"messages": [{"content": '\\"' * 100_000}], "model": "m"}
     body = orjson.dumps(value)
     assert [span.key for span in top_level(body)] == ["messages", "model"]
+    assert [span.key for span in members(body, ["model"])] == ["model"]
+
+
+def test_a_key_that_is_repeated_without_end_is_refused() -> None:
+    body = b"{" + b",".join([b'"model":"r"'] * MOST_REPEATS) + b"}"
+    assert len(members(body, ["model"])) == MOST_REPEATS
+    with pytest.raises(RepeatedTooOften, match="model"):
+        members(body[:-1] + b',"m\\u006fdel":1}', ["model"])
+
+
+def calls_of(run: Callable[[], object]) -> int:
+    """How often functions are called, those written in C included."""
+    calls = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    gc.disable()  # it has callbacks of its own
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return calls
+
+
+@pytest.mark.parametrize(
+    "filling",
+    [b"[],", b'{"a":[]},', b'"x","\\u00e9\\"",', b"[[[[[[[[[[]]]]]]]]]],"],
+    ids=["lists", "objects", "texts", "nested"],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        b'{"messages":[%b1],"model":"r","stream_options":{}}',
+        b'{"messages":[%b{"model":1}],"mod\\u0065l":"r","stream_options":{}}',
+        b'{"model":"r","stream_options":{"a":[%b1]}}',
+    ],
+    ids=["one", "among lookalikes", "inside"],
+)
+def test_the_steps_do_not_grow_with_the_body(around: bytes, filling: bytes) -> None:
+    def steps(times: int) -> int:
+        body = around % (filling * times)
+        members(body, ["model", "stream_options"])  # patterns are compiled once
+        return calls_of(lambda: members(body, ["model", "stream_options"]))
+
+    assert steps(20_000) <= steps(20) + 5

@@ -230,3 +230,9 @@ def test_input_is_about_a_quarter_of_the_bytes() -> None:
 
 def test_the_body_is_in_no_representation() -> None:
     assert "hi" not in repr(read(body())).replace("hidden", "")
+
+
+def test_a_model_that_is_repeated_without_end_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="too often") as caught:
+        read(b'{"messages":[1]' + b',"model":"r"' * 1000 + b"}")
+    assert caught.value.param == "model"

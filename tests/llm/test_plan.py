@@ -266,6 +266,28 @@ def test_after_an_attempt_the_wait_is_the_holds_or_the_hint() -> None:
 
 
 @pytest.mark.parametrize(
+    ("blocked", "only", "wait"),
+    [
+        ([Blocked(Skip.HOLD, "p", 7, C.RATE_LIMITED), Blocked(Skip.HOLD, "s", 4, C.RATE_LIMITED)], True, 4),
+        ([Blocked(Skip.QUOTA, "p", 3), Blocked(Skip.HOLD, "s", 4, C.RATE_LIMITED)], True, 3),
+        ([Blocked(Skip.QUOTA, "p", None, never=True), Blocked(Skip.HOLD, "s", 4, C.RATE_LIMITED)], True, 4),
+        ([Blocked(Skip.HOLD, "p", 600, C.QUOTA_EXHAUSTED), Blocked(Skip.HOLD, "s", 4, C.RATE_LIMITED)], False, 4),
+        ([Blocked(Skip.BREAKER, "p", 0), Blocked(Skip.HOLD, "s", 4, C.RATE_LIMITED)], False, 0),
+        ([], False, 7),
+    ],
+)
+def test_after_attempts_too_it_may_be_only_rate_limits(blocked: list[Blocked], only: bool, wait: float) -> None:
+    found = conclude(tried("p", BUSY), tried("s", BUSY), last=BUSY, blocked=tuple(blocked))
+    assert (found.rate_limits_only, found.retry_after_s, found.final) == (only, wait, False)
+
+
+def test_after_attempts_a_place_in_flight_has_a_time_too() -> None:
+    failure = Failure(C.SERVER_ERROR, "m", 500)
+    found = conclude(tried("p", failure), last=failure, blocked=(Blocked(Skip.QUOTA, "p", None),))
+    assert (found.rate_limits_only, found.retry_after_s) == (True, 1)
+
+
+@pytest.mark.parametrize(
     ("blocked", "only"),
     [
         ([Blocked(Skip.HOLD, "a", 1, C.RATE_LIMITED), Blocked(Skip.QUOTA, "b", 2)], True),

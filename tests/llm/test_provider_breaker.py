@@ -70,6 +70,26 @@ def test_a_model_whose_probe_fails_again_counts() -> None:
     assert provider.breaker.state == "open"
 
 
+def test_a_model_that_opened_within_the_window_counts() -> None:
+    clock = ManualClock()
+    provider = made(clock)
+    first, second = provider.target("a", "m1", POLICY), provider.target("b", "m2", POLICY)
+    fail(first)
+    clock.advance(15)  # the cool-down is over, the window of 30 s is not
+    fail(second)
+    assert provider.breaker.state == "open"
+
+
+def test_a_stale_neighbour_does_not_take_a_good_model_along() -> None:
+    clock = ManualClock()
+    provider = made(clock)
+    first, second = provider.target("a", "m1", POLICY), provider.target("b", "m2", POLICY)
+    fail(first)
+    clock.advance(30)
+    fail(second)
+    assert (first.state, second.state, provider.breaker.state) == ("open", "open", "closed")
+
+
 def test_failing_connections_open_it_by_themselves() -> None:
     provider = made(ManualClock())
     breaker = provider.breaker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -123,6 +124,18 @@ def test_an_event_without_an_end_is_refused_at_the_limit() -> None:
     assert splitter.feed(b"data: 12345678\n\ndata: 1234") == [b"data: 12345678\n\n"]
     with pytest.raises(EventTooLarge, match="10 bytes"):
         splitter.feed(b"5")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=ENDS)
+def test_a_long_event_in_small_pieces_is_read_once(end: bytes) -> None:
+    """Read anew with each piece it would be gigabytes."""
+    splitter, piece = EventSplitter(), b": " + b"x" * 1460 + end
+    before = time.perf_counter()
+    for _ in range(5000):
+        assert splitter.feed(piece) == []
+    (event,) = splitter.feed(end)
+    assert len(event) == 5000 * len(piece) + len(end)
+    assert time.perf_counter() - before < 1
 
 
 lines = st.text(st.characters(exclude_characters="\r\n\x00", exclude_categories=["Cs"]), max_size=12)

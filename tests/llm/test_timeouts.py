@@ -225,6 +225,19 @@ async def test_what_comes_while_it_lingers_is_passed_on(clock: ManualClock) -> N
     assert await Attempt(clock, inner).succeeds() == [OUT, PING]
 
 
+async def test_pings_do_not_lengthen_the_lingering(clock: ManualClock) -> None:
+    inner = FakeProvider(clock, OUT, finishing, OUT, *every(0.3, PING))
+    attempt = Attempt(clock, inner, LIMITS._replace(linger_s=1.0))
+    assert await attempt.succeeds() == [OUT, OUT, PING, PING, PING, LAST]
+    assert attempt.ended_at == 1.0
+
+
+async def test_bytes_after_the_terminator_do_not_lengthen_the_wait_for_the_end(clock: ManualClock) -> None:
+    attempt = Attempt(clock, FakeProvider(clock, ended, OUT, *every(0.1, PING)))
+    assert (await attempt.succeeds())[:3] == [OUT, PING, PING]
+    assert attempt.ended_at == 0.25
+
+
 async def test_after_the_terminator_the_end_of_the_body_is_hardly_waited_for(clock: ManualClock) -> None:
     inner = FakeProvider(clock, ended, OUT)
     attempt = Attempt(clock, inner)

@@ -254,6 +254,59 @@ def test_the_listener_hears_every_change_once() -> None:
     assert heard == ["open", "open", "closed"]
 
 
+def test_a_probe_under_way_is_no_news() -> None:
+    clock = ManualClock()
+    heard: list[State] = []
+    breaker = CircuitBreaker("p", POLICY, clock.now, NoJitter(), lambda changed: heard.append(changed.settled))
+    late = breaker.admit()
+    attempt(breaker, F, F, F, F, F)
+    clock.advance(10)
+    probe = breaker.admit()
+    breaker.settle(late, F)
+    breaker.settle(probe, N)
+    for _ in range(50):
+        attempt(breaker, N)
+    assert heard == ["open"]
+    breaker.settle(breaker.admit(), S)
+    assert heard == ["open", "closed"]
+
+
+def test_a_trip_while_a_probe_is_under_way_is_told_as_open() -> None:
+    clock = ManualClock()
+    heard: list[State] = []
+    breaker = CircuitBreaker("p", POLICY, clock.now, NoJitter(), lambda changed: heard.append(changed.settled))
+    attempt(breaker, F, F, F, F, F)
+    clock.advance(10)
+    breaker.admit()
+    breaker.trip()
+    assert heard == ["open", "open"]
+
+
+def test_how_long_an_open_breaker_is_a_sign_of_now() -> None:
+    clock = ManualClock()
+    breaker = made(clock)
+    assert not breaker.is_failing
+    attempt(breaker, F, F, F, F, F)
+    clock.advance(59)
+    assert (breaker.is_failing, breaker.is_open) == (True, False), "it opened within the window"
+    clock.advance(1)
+    assert not breaker.is_failing
+    probe = breaker.admit()
+    assert breaker.is_failing
+    breaker.settle(probe, S)
+    assert not breaker.is_failing
+
+
+def test_a_long_cool_down_outlasts_the_window() -> None:
+    clock = ManualClock()
+    breaker = made(clock, BreakerPolicy(window=60, minimum=5, cooldown=600))
+    attempt(breaker, F, F, F, F, F)
+    clock.advance(599)
+    assert breaker.is_failing
+    clock.advance(1)
+    assert not breaker.is_failing
+
+
 class Machine(RuleBasedStateMachine):
     """Any order of attempts, endings, pauses and trips."""
 
