@@ -23,10 +23,13 @@ class OpenAiChat:
         return (("Authorization", f"Bearer {api_key}"),)
 
     def reader(self, call: Call) -> AnswerReader:
-        return ChatStreamReader(usage_asked=isinstance(call, ChatCall) and call.usage_asked, choices=call.choices)
+        if isinstance(call, ChatCall):
+            return ChatStreamReader(usage_asked=call.usage_asked, choices=call.choices, stops=call.stops)
+        return ChatStreamReader(usage_asked=False, choices=call.choices)
 
     def read_plain(self, body: bytes, call: Call, progress: Progress) -> Batch:
-        return read_plain(body, progress)
+        stops = isinstance(call, ChatCall) and call.stops
+        return read_plain(body, progress, output_cap=call.output_cap, stops=stops)
 
     def failure(self, status: int, headers: dict[str, str], body: bytes, wall: float) -> Failure:
         return classify_status(status, headers, body, wall)

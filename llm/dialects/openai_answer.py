@@ -1,12 +1,20 @@
 """OpenAI chat completions, the answer: plain bodies checked, streams read event by event and passed on as they came.
 
 Corrected, and nothing else: a missing terminator after a finish reason, a missing finish reason before `[DONE]`, an empty
-finish reason (sent as null), a usage chunk that the caller did not ask for (dropped).
+finish reason (sent as null), a usage chunk that the caller did not ask for (dropped), and in plain answers of one choice a
+finish reason `stop` whose usage has reached the caller's cap (sent as `length`).
+
+An error inside a 200 keeps the class that its own code, type or words tell, in a stream and in a plain body. Where only a
+number tells it, the two differ. A stream's error event comes after the status has gone out, so the number stands for the
+status that it would have had: 503 is overloaded, 502 a server error, 400 a bad request. A plain body could have had that
+status and was sent with 200 all the same: what would be a server error or a bad request by its number is a bad answer, on
+which another target may do better.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -19,17 +27,23 @@ from llm.sse import EventSplitter, EventTooLarge, read_event
 
 DONE = b"data: [DONE]\n\n"
 _EMPTY_FINISH = re.compile(rb'(?<!\\)"finish_reason"\s*:\s*""')
+_STOP_FINISH = re.compile(rb'(?<!\\)"finish_reason"\s*:\s*"stop"')
+_OWN_EVENTS = ("", "message")
+"""Names of events that hold chunks: the dialect gives none, and `message` is what that means."""
+
 _OUTPUT_KEYS = ("content", "reasoning_content", "reasoning", "refusal", "audio", "function_call")
 _CHARS_PER_TOKEN = 4
 _NOTHING = Batch(b"", False)
 
 
 class ChatStreamReader:
-    """Reads one stream of `choices` answers. `usage_asked`: the caller wants the usage chunk."""
+    """Reads one stream of `choices` answers. `usage_asked`: the caller wants the usage chunk. `choices`: how many answers
+    it asked for. `stops`: it gave stop sequences, so an empty answer can be what it asked for.
+    """
 
-    def __init__(self, *, usage_asked: bool, choices: int = 1) -> None:
+    def __init__(self, *, usage_asked: bool, choices: int = 1, stops: bool = False) -> None:
         self.progress = Progress()
-        self._usage_asked, self._choices = usage_asked, choices
+        self._usage_asked, self._choices, self._stops = usage_asked, max(choices, 1), stops
         self._splitter = EventSplitter()
         self._calls_in: dict[int, bool] = {}
         self._finished: set[int] = set()
@@ -68,7 +82,7 @@ class ChatStreamReader:
         if self.progress.ended:
             return
         name, data = read_event(raw)
-        if data is None:
+        if not data:  # a comment, or an event that says nothing
             self._good.append(raw)
             return
         if data.strip() == b"[DONE]":
@@ -77,7 +91,13 @@ class ChatStreamReader:
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
+            if _foreign(name):
+                self._good.append(raw)
+                return
             raise AttemptFailed(bad_response("the provider's stream holds an event that is not JSON")) from None
+        if _foreign(name) and not (isinstance(chunk, dict) and (chunk.get("error") or "choices" in chunk)):
+            self._good.append(raw)
+            return
         if not isinstance(chunk, dict):
             raise AttemptFailed(bad_response("the provider's stream holds an event that is not an object"))
         error = chunk.get("error")
@@ -92,6 +112,8 @@ class ChatStreamReader:
         usage = chunk.get("usage")
         if usage:
             self.progress.usage = read_usage(usage) or self.progress.usage
+        if choices is None and usage:
+            choices = []
         if not isinstance(choices, list):
             raise AttemptFailed(bad_response("the provider's stream holds a chunk without choices"))
         if not self._opening:
@@ -107,8 +129,10 @@ class ChatStreamReader:
         self._good.append(raw)
 
     def _choice(self, raw: bytes, choice: dict[str, Any]) -> bytes:
-        index = choice.get("index", 0)
-        index = index if isinstance(index, int) else 0
+        index = choice.get("index")
+        index = 0 if index is None else index
+        if type(index) is not int or not 0 <= index < self._choices:  # a boolean is an int to isinstance
+            raise AttemptFailed(bad_response("the provider's stream holds a choice that was not asked for"))
         delta = choice.get("delta")
         length = _output_length(delta) if isinstance(delta, dict) else 0
         calls = isinstance(delta, dict) and bool(delta.get("tool_calls"))
@@ -144,7 +168,7 @@ class ChatStreamReader:
         self._good.append(raw)
 
     def _close(self) -> None:
-        if not self.progress.output_seen and self.progress.finish_reason == "stop":
+        if not self.progress.output_seen and self.progress.finish_reason == "stop" and not self._stops:
             raise AttemptFailed(EMPTY)
         self.progress.ended = True
 
@@ -152,8 +176,12 @@ class ChatStreamReader:
 EMPTY = Failure(ErrorClass.BAD_UPSTREAM_RESPONSE, "the provider's answer is complete and empty", 200)
 
 
-def read_plain(body: bytes, progress: Progress) -> Batch:
-    """Check a whole answer. Raises AttemptFailed for everything that is not a completion with output."""
+def read_plain(body: bytes, progress: Progress, *, output_cap: int | None = None, stops: bool = False) -> Batch:
+    """Check a whole answer. Raises AttemptFailed for everything that is not a completion with output.
+
+    `output_cap`: the caller's bound of one choice, in tokens. `stops`: the caller gave stop sequences, so an empty answer
+    that finished with `stop` can be what it asked for.
+    """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -177,9 +205,12 @@ def read_plain(body: bytes, progress: Progress) -> Batch:
             body = _EMPTY_FINISH.sub(b'"finish_reason":null', body)
         elif isinstance(finish, str):
             progress.finish_reason = finish
-    if not output and progress.finish_reason in ("stop", None):
+    if not output and progress.finish_reason in (None, "stop") and not (stops and progress.finish_reason):
         raise AttemptFailed(EMPTY)
-    progress.usage = read_usage(value.get("usage"))
+    progress.usage = usage = read_usage(value.get("usage"))
+    capped = output_cap is not None and usage is not None and usage.output_tokens >= output_cap
+    if capped and len(choices) == 1 and progress.finish_reason == "stop":
+        body, progress.finish_reason = _STOP_FINISH.sub(b'"finish_reason":"length"', body), "length"
     model = value.get("model")
     progress.model = model if isinstance(model, str) else None
     progress.output_tokens_seen = output // _CHARS_PER_TOKEN
@@ -198,10 +229,15 @@ def read_usage(usage: Any) -> Usage | None:
 
 
 def _as_bad_response(failure: Failure) -> Failure:
-    """An error inside a plain 200 is a bad answer, unless its own words say what it is beyond a status."""
+    """An error inside a plain 200 is a bad answer, unless its own words say what it is beyond a status (see above)."""
     if failure.error_class in (ErrorClass.SERVER_ERROR, ErrorClass.BAD_REQUEST):
-        return bad_response(failure.message)
+        return replace(failure, error_class=ErrorClass.BAD_UPSTREAM_RESPONSE, status=200)
     return failure
+
+
+def _foreign(name: str) -> bool:
+    """Whether an event of this name is none of the dialect's: a provider's own ping, say. Errors may come under any name."""
+    return name not in _OWN_EVENTS and name != "error"
 
 
 def _output_length(delta: dict[str, Any]) -> int:

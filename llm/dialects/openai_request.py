@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +18,25 @@ BYTES_PER_TOKEN = 4
 IMAGE_TOKENS = 1000
 """Estimate for one image, in place of its encoded bytes (OpenAI vision guide: about 85 to 1500 a picture)."""
 
+AUDIO_BYTES_PER_TOKEN = 1000
+"""Estimate for audio, from its encoded bytes: OpenAI counts ten tokens a second, and a compressed second is about 10 kB in
+base64 (64 kbit/s)."""
+
+WAV_BYTES_PER_TOKEN = 6400
+"""The same for uncompressed audio: a second is 64 kB in base64 (16 bits at 24 kHz)."""
+
+_ESCAPE_SURPLUS = 3
+"""Bytes by which `\\uXXXX` is longer than most letters so written are in UTF-8: a text has the same estimate either way."""
+
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _DATA_URL = re.compile(rb'"data:[^"]{256,}"')
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """A chat completion as the caller sent it. `usage_asked`: the caller wants the usage chunk of a stream."""
+    """A chat completion as the caller sent it. `usage_asked`: the caller wants the usage chunk of a stream. `stops`: it gave
+    stop sequences.
+    """
 
     body: bytes = field(repr=False)
     model: str
@@ -32,6 +45,7 @@ class ChatCall:
     input_tokens: int
     output_cap: int | None
     choices: int
+    stops: bool
     needs: frozenset[str]
     spans: tuple[Span, ...] = field(repr=False)
 
@@ -88,9 +102,10 @@ def read(body: bytes) -> ChatCall:
         model=model,
         stream=bool(stream),
         usage_asked=bool(options and options.get("include_usage") is True),
-        input_tokens=_input_tokens(body),
+        input_tokens=_input_tokens(body, messages),
         output_cap=_output_cap(value),
         choices=choices,
+        stops=bool(value.get("stop")),
         needs=_needs(value, messages),
         spans=_spans(body, options_too=bool(stream) and "stream_options" in value),
     )
@@ -125,12 +140,38 @@ def _output_cap(value: dict[str, Any]) -> int | None:
     return max(caps, default=None)
 
 
-def _input_tokens(body: bytes) -> int:
-    size, images = len(body), 0
+def _input_tokens(body: bytes, messages: list[Any]) -> int:
+    size, images, audio = len(body), 0, 0
     if size > 2000 and b'"data:' in body:
         for match in _DATA_URL.finditer(body):
             size, images = size - len(match[0]), images + 1
-    return size // BYTES_PER_TOKEN + images * IMAGE_TOKENS
+    if b"\\u" in body:  # an escaped backslash before a u is none
+        size -= _ESCAPE_SURPLUS * max(body.count(b"\\u") - body.count(b"\\\\u"), 0)
+    if b"input_audio" in body:
+        for encoded, tokens in _recordings(messages):
+            size, audio = size - encoded, audio + tokens
+    return max(size, 0) // BYTES_PER_TOKEN + images * IMAGE_TOKENS + audio
+
+
+def _recordings(messages: list[Any]) -> Iterator[tuple[int, int]]:
+    """Encoded bytes and estimated tokens of each piece of audio."""
+    for part in _parts(messages):
+        recording = part.get("input_audio")
+        if not isinstance(recording, dict):
+            continue
+        data = recording.get("data")
+        if isinstance(data, str) and not data.startswith("data:"):  # a data URL is taken out with the images
+            per_token = WAV_BYTES_PER_TOKEN if recording.get("format") == "wav" else AUDIO_BYTES_PER_TOKEN
+            yield len(data), len(data) // per_token + 1
+
+
+def _parts(messages: list[Any]) -> Iterator[dict[str, Any]]:
+    """The parts of all messages whose content is a list."""
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict):
+                yield part
 
 
 def _needs(value: dict[str, Any], messages: list[Any]) -> frozenset[str]:
@@ -142,12 +183,9 @@ def _needs(value: dict[str, Any], messages: list[Any]) -> frozenset[str]:
         needs.add("json_schema")
     if value.get("logprobs"):
         needs.add("logprobs")
-    for message in messages:
-        content = message.get("content") if isinstance(message, dict) else None
-        for part in content if isinstance(content, list) else ():
-            kind = part.get("type") if isinstance(part, dict) else None
-            if kind == "image_url":
-                needs.add("vision")
-            elif kind == "input_audio":
-                needs.add("audio")
+    for part in _parts(messages):
+        if part.get("type") == "image_url":
+            needs.add("vision")
+        elif part.get("type") == "input_audio":
+            needs.add("audio")
     return frozenset(needs)

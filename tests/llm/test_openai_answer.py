@@ -21,10 +21,10 @@ FILTER_RESULTS = event({"id": "c", "choices": [], "prompt_filter_results": [{"pr
 
 
 def run(
-    pieces: Iterable[bytes], *, usage_asked: bool = True, choices: int = 1
+    pieces: Iterable[bytes], *, usage_asked: bool = True, choices: int = 1, stops: bool = False
 ) -> tuple[bytes, Progress, AttemptFailed | None]:
     """What a caller gets of a stream, to the end of its body or to its failure."""
-    reader = ChatStreamReader(usage_asked=usage_asked, choices=choices)
+    reader = ChatStreamReader(usage_asked=usage_asked, choices=choices, stops=stops)
     out = b""
     try:
         for piece in pieces:
@@ -286,6 +286,51 @@ def test_output_is_estimated_while_no_usage_has_come() -> None:
     assert (progress.usage, progress.output_tokens_seen) == (None, 11)
 
 
+# What is none of the dialect's, and ends nothing.
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"data:\n\n",
+        b"data: \n\n",
+        b"event: ping\ndata:\n\n",
+        b"event: ping\ndata: {}\n\n",
+        b"event: keep-alive\ndata: not JSON\n\n",
+        b'event: usage\ndata: ["x"]\n\n',
+    ],
+)
+def test_an_event_that_says_nothing_of_the_answer_is_passed_on(frame: bytes) -> None:
+    events = [frame, role_chunk(), frame, text_chunk("a"), frame, finish_chunk(), frame, DONE]
+    out, progress, error = run(events)
+    assert (out, error) == (b"".join(events), None)
+    assert progress.ended
+
+
+def test_chunks_and_errors_are_read_under_any_name() -> None:
+    named = [b"event: chunk\n" + each for each in (text_chunk("a"), finish_chunk())]
+    _, progress, error = run([*named, DONE])
+    assert (error, progress.output_seen, progress.finish_reason) == (None, True, "stop")
+    assert failure_of(b"event: odd\n" + event({"error": {"code": 503}}))[0] is ErrorClass.OVERLOADED
+    assert failure_of(b"event: message\ndata: {}\n\n")[0] is ErrorClass.BAD_UPSTREAM_RESPONSE
+
+
+@pytest.mark.parametrize("extra", [{}, {"choices": None}])
+@pytest.mark.parametrize("usage_asked", [True, False])
+def test_a_usage_chunk_may_have_no_choices(extra: dict[str, Any], usage_asked: bool) -> None:
+    chunk = event({"id": "c", "usage": chat.usage_body((9, 4)), **extra})
+    out, progress, error = run([text_chunk("a"), finish_chunk(), chunk, DONE], usage_asked=usage_asked)
+    assert (error, progress.usage) == (None, Usage(9, 4))
+    assert (chunk in out) is usage_asked
+
+
+@pytest.mark.parametrize("index", [-1, 1, 10**6, True, False, 0.0, "0"])
+def test_a_choice_that_was_not_asked_for_is_a_bad_answer(index: Any) -> None:
+    chunk = event({"choices": [{"index": index, "delta": {"content": "a"}}]})
+    error_class, words = failure_of(chunk, finish_chunk(), DONE)
+    assert (error_class, "not asked for" in words) == (ErrorClass.BAD_UPSTREAM_RESPONSE, True)
+
+
 # Failures inside a stream.
 
 
@@ -342,6 +387,14 @@ def test_a_whole_and_empty_completion_is_a_bad_answer(ending: list[bytes]) -> No
         ErrorClass.BAD_UPSTREAM_RESPONSE,
         "the provider's answer is complete and empty",
     )
+
+
+@pytest.mark.parametrize("ending", [[DONE], []])
+def test_an_empty_answer_to_a_caller_with_stop_sequences_is_what_it_asked_for(ending: list[bytes]) -> None:
+    events = [role_chunk(), finish_chunk("stop")]
+    out, progress, error = run([*events, *ending], stops=True)
+    assert (out, error) == (b"".join(events) + DONE, None)
+    assert (progress.ended, progress.output_seen) == (True, False)
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
@@ -454,3 +507,46 @@ def test_a_plain_200_that_is_no_answer(body: bytes, error_class: ErrorClass) -> 
 def test_answers_without_text(choice: dict[str, Any]) -> None:
     body = json.dumps({"choices": [choice]}).encode()
     assert read_plain(body, Progress()).data == body
+
+
+def test_an_empty_plain_answer_to_a_caller_with_stop_sequences_is_what_it_asked_for() -> None:
+    body = b'{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}'
+    assert read_plain(body, Progress(), stops=True).data == body
+    for said in (b'"stop"', b'""'):
+        with pytest.raises(AttemptFailed, match="empty"):
+            read_plain(body.replace(b'"stop"', said), Progress(), stops=said == b'""')
+
+
+@pytest.mark.parametrize(
+    ("cap", "finish", "given", "reason"),
+    [
+        (7, "stop", 7, "length"),
+        (7, "stop", 8, "length"),
+        (7, "stop", 6, "stop"),
+        (None, "stop", 7, "stop"),
+        (7, "tool_calls", 7, "tool_calls"),
+        (7, "length", 7, "length"),
+    ],
+)
+def test_a_finish_reason_that_the_usage_contradicts_is_corrected(
+    cap: int | None, finish: str, given: int, reason: str
+) -> None:
+    message = {"role": "assistant", "content": 'say "finish_reason": "stop"'}
+    body = completion(choices=[{"message": message, "finish_reason": finish}], usage=chat.usage_body((3, given)))
+    progress = Progress()
+    read = json.loads(read_plain(body, progress, output_cap=cap).data)
+    assert read == {**json.loads(body), "choices": [{"message": message, "finish_reason": reason}]}
+    assert progress.finish_reason == reason
+
+
+def test_with_several_choices_no_usage_says_which_reached_the_cap() -> None:
+    choice = {"message": {"content": "a"}, "finish_reason": "stop"}
+    body = completion(choices=[choice, choice], usage=chat.usage_body((3, 9)))
+    assert read_plain(body, Progress(), output_cap=9).data == body
+
+
+def test_an_error_inside_a_200_is_still_the_providers_own_wording() -> None:
+    with pytest.raises(AttemptFailed) as caught:
+        read_plain(b'{"error":{"code":502,"message":"x","type":"t"}}', Progress())
+    failure = caught.value.failure
+    assert (failure.quoted, failure.status, failure.type, failure.code) == (True, 200, "t", "502")

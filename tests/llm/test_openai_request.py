@@ -224,6 +224,38 @@ def test_an_image_counts_as_an_image_and_not_as_its_bytes() -> None:
     assert IMAGE_TOKENS <= with_image(4000) < IMAGE_TOKENS + 100
 
 
+@pytest.mark.parametrize(("form", "tokens"), [("mp3", 3000), ("wav", 469)])
+def test_audio_counts_by_its_length_and_not_as_text(form: str, tokens: int) -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "A" * 3_000_000, "format": form}}
+    assert read(body(messages=[{"role": "user", "content": [audio]}])).input_tokens == pytest.approx(tokens, abs=50)
+
+
+def test_audio_as_a_data_url_is_taken_out_once() -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "data:audio/mp3;base64," + "A" * 40_000}}
+    text = {"type": "text", "text": "x" * 8000}
+    assert 2000 < read(body(messages=[{"role": "user", "content": [audio, text]}])).input_tokens < 3100
+
+
+@pytest.mark.parametrize("odd", [None, 1, {}, {"data": 1}, {"data": None, "format": []}])
+def test_odd_audio_is_no_trouble(odd: Any) -> None:
+    assert read(body(messages=[{"content": [{"type": "input_audio", "input_audio": odd}, "input_audio"]}])).input_tokens
+
+
+def test_an_escaped_text_counts_as_the_text() -> None:
+    messages = [{"role": "user", "content": "日本語" * 1000}]
+    escaped, plain = (
+        json.dumps({"model": "r", "messages": messages}, ensure_ascii=way).encode() for way in (True, False)
+    )
+    assert read(escaped).input_tokens == read(plain).input_tokens
+    assert read(content(b"C:\\\\users" * 1000)).input_tokens == pytest.approx(9000 / 4, rel=0.05)
+
+
+@pytest.mark.parametrize(("stop", "stops"), [(None, False), ([], False), ("", False), ("\n", True), (["a"], True)])
+def test_stop_sequences_are_known(stop: Any, stops: bool) -> None:
+    assert read(body(stop=stop)).stops is stops
+    assert not read(body()).stops
+
+
 def test_input_is_about_a_quarter_of_the_bytes() -> None:
     assert read(content(b"x" * 4000)).input_tokens == pytest.approx(1000, rel=0.05)
 
