@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -33,9 +34,9 @@ def public(service: Service) -> web.Application:
             "/readyz": {"GET": health.ready},
             "/v1/models": {"GET": models.list},
             "/v1/models/{model:.+}": {"GET": models.one},
-            "/v1/chat/completions": {"POST": ChatCompletions(service).complete},
         },
         service.log,
+        bare={"/v1/chat/completions": {"POST": ChatCompletions(service).complete}},
     )
 
 
@@ -86,28 +87,32 @@ class Models:
         self._service = service
 
     async def list(self, request: web.Request) -> web.Response:
-        caller = self._service.callers.identify(request.headers)
-        names = [name for name in self._service.routes if caller.may_use(name)]
-        return _json({"object": "list", "data": [_model(name) for name in names]})
+        return _json({"object": "list", "data": [_model(name) for name in self._names(request)]})
 
     async def one(self, request: web.Request) -> web.Response:
-        caller = self._service.callers.identify(request.headers)
-        name = request.match_info["model"]
-        names = [known for known in self._service.routes if caller.may_use(known)]
+        name, names = request.match_info["model"], self._names(request)
         if name not in names:
             raise http_errors.route_unknown(name, names)
         return _json(_model(name))
+
+    def _names(self, request: web.Request) -> Sequence[str]:
+        return self._service.routes_of(self._service.callers.identify(request.headers))
 
 
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "stanchion"}
 
 
-def _application(routes: Routes, log: Log) -> web.Application:
+def _application(routes: Routes, log: Log, bare: Routes = MappingProxyType({})) -> web.Application:
+    """The handlers of `bare` answer their own errors."""
+    guarded = {
+        path: {method: _json_errors(handler, log) for method, handler in methods.items()}
+        for path, methods in routes.items()
+    }
     app = web.Application(client_max_size=0)
-    for path, methods in routes.items():
+    for path, methods in {**guarded, **bare}.items():
         for method, handler in methods.items():
-            app.router.add_route(method, path, _json_errors(handler, log))
+            app.router.add_route(method, path, handler)
         app.router.add_route("*", path, _json_errors(_wrong_method(sorted(methods)), log))
     app.router.add_route("*", "/{path:.*}", _json_errors(_unknown_path, log))
     return app
@@ -126,8 +131,6 @@ def _wrong_method(allowed: Sequence[str]) -> Handler:
 
 def _json_errors(handler: Handler, log: Log) -> Handler:
     """Errors as the dialect's JSON. Not a middleware: those cost every request, and the hot path has its own net."""
-    if isinstance(getattr(handler, "__self__", None), ChatCompletions):
-        return handler
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:

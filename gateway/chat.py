@@ -229,8 +229,7 @@ class _Exchange:
     def _route(self, model: str, caller: Caller) -> RouteSpec:
         route = self._service.routes.get(model)
         if route is None:
-            known = [name for name in self._service.routes if caller.may_use(name)]
-            raise http_errors.route_unknown(model, known)
+            raise http_errors.route_unknown(model, self._service.routes_of(caller))
         if not caller.may_use(model):
             raise http_errors.route_forbidden(model)
         return route

@@ -9,11 +9,11 @@ from typing import Any, TextIO
 
 import orjson
 
+from availability.outcome import standing
 from gateway.policy import LogPolicy
 from gateway.turn import OutcomeRecord
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_BAD = frozenset({"failed", "stream_interrupted", "no_target", "deadline"})
 
 
 class Log:
@@ -42,7 +42,7 @@ class Log:
 
     def turn(self, record: OutcomeRecord) -> None:
         """The one line of a request."""
-        level = "warning" if record.outcome.value in _BAD else "info"
+        level = "warning" if standing(record.outcome) == "bad" else "info"
         if _LEVELS[level] < self._least:
             return
         self.event(

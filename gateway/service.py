@@ -12,7 +12,7 @@ from gateway.callers import Callers
 from gateway.engine import Engine
 from gateway.log import Log
 from gateway.metrics import Metrics
-from gateway.settings.model import Settings
+from gateway.settings.model import Caller, Settings
 from gateway.turn import OutcomeRecord
 from llm.attempt import SUCCESS, AttemptRecord
 from llm.errors import Failure
@@ -77,6 +77,10 @@ class Service:
     def in_flight(self) -> int:
         """Turns under way."""
         return len(self.running)
+
+    def routes_of(self, caller: Caller) -> list[str]:
+        """The names of the routes that a caller may use, in the order of the settings."""
+        return [name for name in self.routes if caller.may_use(name)]
 
     def turn_ended(self, record: OutcomeRecord) -> None:
         """The one place where a turn's outcome is written to everything that shows it."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from llm.classes import ErrorClass, Skip, Verdict
+from llm.classes import Skip
 from llm.errors import Failure
 
 SUCCESS = "success"
@@ -27,12 +27,6 @@ class AttemptRecord(NamedTuple):
     message: str = ""
 
     @property
-    def verdict(self) -> Verdict:
-        if self.outcome == SUCCESS:
-            return Verdict.SUCCESS
-        return self.failure.verdict if self.failure else Verdict.NEUTRAL
-
-    @property
     def milliseconds(self) -> int:
         return round(self.seconds * 1000)
 
@@ -49,11 +43,6 @@ class AttemptRecord(NamedTuple):
         return {"target": self.target, "class": self.outcome, "ms": self.milliseconds}
 
 
-def cancelled(target: str, seconds: float) -> AttemptRecord:
-    """The record of an attempt whose caller left."""
-    return AttemptRecord(target, ErrorClass.CANCELLED.value, seconds)
-
-
 def trail_header(records: Iterable[AttemptRecord]) -> str:
     """The records as the value of `x-stanchion-attempts`."""
     return ", ".join(record.as_header() for record in records)
@@ -68,10 +57,6 @@ class Trail:
 
     def add(self, record: AttemptRecord) -> None:
         self.records.append(record)
-
-    def attempts(self) -> Iterator[AttemptRecord]:
-        """The tries, without the targets passed over."""
-        return (record for record in self.records if record.skip is None)
 
     def as_header(self) -> str:
         return trail_header(self.records)

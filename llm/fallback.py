@@ -10,7 +10,7 @@ from types import TracebackType
 
 from llm import plan
 from llm.answer import Batch, LlmStream, Progress
-from llm.attempt import SUCCESS, AttemptRecord, Trail, cancelled
+from llm.attempt import SUCCESS, AttemptRecord, Trail
 from llm.classes import RULES, ErrorClass
 from llm.errors import AttemptFailed, Failure, NotAdmitted, QuotaShort, RouteFailed, StreamInterrupted
 from llm.holds import Holds
@@ -68,9 +68,7 @@ class FallbackLlm:
                         break
                     await self._wait(walk.trail, wait)
                 except asyncio.CancelledError:
-                    record = cancelled(stop.target.name, self._clock.now() - began)
-                    walk.trail.add(record)
-                    self._observer(record, None)
+                    self._note(walk, stop.target.name, ErrorClass.CANCELLED.value, began)
                     raise
                 else:
                     seconds = self._clock.now() - began
@@ -90,17 +88,15 @@ class FallbackLlm:
         if isinstance(error, AttemptFailed):
             failure = error.failure
             self._holds.note(self._targets[committed.target].spec, failure)
-            self._observe(committed, walk, failure.error_class.value, failure)
+            self._note_end(walk, committed, failure.error_class.value, failure)
             raise StreamInterrupted(failure, walk.trail) from None
         whole = error is None and committed.progress.ended
-        self._observe(committed, walk, SUCCESS if whole else ErrorClass.CANCELLED.value)
+        self._note_end(walk, committed, SUCCESS if whole else ErrorClass.CANCELLED.value)
 
     def _after_failure(self, walk: _Walk, stop: Stop, failure: Failure, began: float, tries: int) -> float | None:
         """Write the attempt down; seconds to wait before the next try here, None to go on."""
         now = self._clock.now()
-        record = AttemptRecord(stop.target.name, failure.error_class.value, now - began, failure=failure)
-        walk.trail.add(record)
-        self._observer(record, None)
+        self._note(walk, stop.target.name, failure.error_class.value, began, failure)
         self._holds.note(stop.target, failure)
         walk.last = failure
         wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
@@ -110,12 +106,23 @@ class FallbackLlm:
             return None
         return wait
 
-    def _observe(
-        self, committed: CommittedStream, walk: _Walk, outcome: str | None, failure: Failure | None = None
+    def _note_end(self, walk: _Walk, committed: CommittedStream, outcome: str, failure: Failure | None = None) -> None:
+        first_output_s = committed.first_output_s if committed.stream else None
+        self._note(walk, committed.target, outcome, committed.began, failure, first_output_s)
+
+    def _note(
+        self,
+        walk: _Walk,
+        target: str,
+        outcome: str,
+        began: float,
+        failure: Failure | None = None,
+        first_output_s: float | None = None,
     ) -> None:
-        record = AttemptRecord(committed.target, outcome, self._clock.now() - committed.began, failure=failure)
+        """Write an attempt that is over into the trail, and tell it."""
+        record = AttemptRecord(target, outcome, self._clock.now() - began, failure=failure)
         walk.trail.add(record)
-        self._observer(record, committed.first_output_s if committed.stream else None)
+        self._observer(record, first_output_s)
 
 
 class Answering:

@@ -66,15 +66,6 @@ def parse_count(value: Any) -> int:
     return number
 
 
-def parse_flag(value: Any) -> bool:
-    """`true` or `false`, nothing else: `yes`, `on` and `no` are names, not truth values, in these files."""
-    if isinstance(value, bool):
-        return value
-    if value in ("true", "false"):
-        return bool(value == "true")
-    raise ValueError(f"{value!r} is neither true nor false")
-
-
 def _schema(pattern: str, *examples: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": pattern, "examples": list(examples)})
 
@@ -94,4 +85,3 @@ Share = Annotated[
     ),
 ]
 Count = Annotated[int, BeforeValidator(parse_count), WithJsonSchema({"type": "integer", "minimum": 0})]
-Flag = Annotated[bool, BeforeValidator(parse_flag), WithJsonSchema({"type": "boolean"})]
