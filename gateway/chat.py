@@ -23,6 +23,7 @@ from llm.dialects import openai_request
 from llm.dialects.openai_request import ChatCall
 from llm.errors import InvalidRequest, RouteFailed, StreamInterrupted
 from llm.fallback import Answering, CommittedStream
+from llm.plan import allowed
 from llm.request import LlmRequest
 from llm.spec import RouteSpec
 from stanchion.clock import Timer
@@ -104,7 +105,7 @@ class _Exchange:
         self.turn.stream = call.stream
         route = self._route(call.model, caller)
         self.turn.route = route.name
-        commit_of(headers)
+        commit = commit_of(headers, route.stream.commit)
         deadline_s = deadline_of(headers, route.deadline_s)
         return (
             call,
@@ -115,6 +116,8 @@ class _Exchange:
                 deadline_at=service.clock.now() + deadline_s,
                 priority=priority_of(headers, caller.priority),
                 traceparent=traceparent_of(headers),
+                commit=commit,
+                residency=allowed(caller.residency, route.residency),
             ),
         )
 

@@ -70,6 +70,9 @@ class CallerPolicy(Policy):
     )
     routes: tuple[str, ...] | None = Field(None, description="Routes it may use; all if not written.")
     priority: Literal["interactive", "standard", "batch"] = "interactive"
+    residency: tuple[str, ...] | None = Field(
+        None, min_length=1, description="The only regions whose targets may see its requests."
+    )
 
 
 class SettingsFile(Policy):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from gateway.http_errors import HttpError
+from llm.commit import HEADER_FORMS, Commit, parse_header
 
 _PRIORITIES = ("batch", "standard", "interactive")
 _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
@@ -36,10 +37,15 @@ def priority_of(headers: Mapping[str, str], callers: str) -> str:
     return min(text, callers, key=_PRIORITIES.index)
 
 
-def commit_of(headers: Mapping[str, str]) -> None:
-    """`x-stanchion-commit`: this version knows `first_output`, which is the default."""
-    if headers.get("x-stanchion-commit", "first_output") != "first_output":
-        raise _bad("x-stanchion-commit", "first_output, the only one that this version serves")
+def commit_of(headers: Mapping[str, str], routes: Commit) -> Commit:
+    """When the answer is the caller's: as `x-stanchion-commit` says, else as the route does."""
+    text = headers.get("x-stanchion-commit")
+    if text is None:
+        return routes
+    try:
+        return parse_header(text)
+    except ValueError:
+        raise _bad("x-stanchion-commit", HEADER_FORMS) from None
 
 
 def traceparent_of(headers: Mapping[str, str]) -> str | None:

@@ -22,6 +22,9 @@ class Batch(NamedTuple):
     output: bool
 
 
+NOTHING = Batch(b"", False)
+
+
 @dataclass(slots=True)
 class Usage:
     """Tokens as the provider counted them."""
@@ -40,7 +43,7 @@ class Progress:
 
     `finishing`: every choice has its finish reason, only the terminator may be missing. `ended`: the answer is complete.
     `output_tokens_seen` is an estimate for answers whose usage never comes. `model` is the provider's own name for what
-    answered.
+    answered. `first_output_at` is on the clock's `now` scale, in seconds.
     """
 
     finishing: bool = False
@@ -50,6 +53,7 @@ class Progress:
     usage: Usage | None = None
     model: str | None = None
     finish_reason: str | None = None
+    first_output_at: float | None = None
 
 
 class LlmStream(Protocol):
@@ -62,8 +66,11 @@ class LlmStream(Protocol):
     @property
     def progress(self) -> Progress: ...
 
-    async def read(self) -> Batch | None:
-        """The next batch, or None once the answer is complete. Raises AttemptFailed."""
+    async def read(self, until: float | None = None) -> Batch | None:
+        """The next batch, or None once the answer is complete. Raises AttemptFailed.
+
+        With `until` (on the clock's `now` scale) an empty batch is returned when nothing has come by then; nothing is lost.
+        """
 
 
 class Llm(Protocol):

@@ -16,7 +16,8 @@ class AttemptRecord(NamedTuple):
     """One attempt, or one target passed over.
 
     `outcome` is `success` or an error class for an attempt, None for a target passed over (then `skip` says why).
-    `seconds` is the time from the attempt's start to its end (to its first output, while a stream still runs).
+    `seconds` is the time from the attempt's start to its end (to its commit, while a stream still runs); `began` is its
+    start, on the clock's `now` scale.
     """
 
     target: str
@@ -25,6 +26,7 @@ class AttemptRecord(NamedTuple):
     skip: Skip | None = None
     failure: Failure | None = None
     message: str = ""
+    began: float = 0.0
 
     @property
     def milliseconds(self) -> int:
@@ -50,13 +52,29 @@ def trail_header(records: Iterable[AttemptRecord]) -> str:
 
 @dataclass(slots=True)
 class Trail:
-    """The records of one request, in order, and the seconds it waited between attempts."""
+    """The records of one request, in the order in which the attempts began, and the seconds it waited between them."""
 
     records: list[AttemptRecord] = field(default_factory=list)
     waited_s: float = 0.0
 
     def add(self, record: AttemptRecord) -> None:
-        self.records.append(record)
+        """Write down an attempt that is over, before those of a hedge that began after it, or a target passed over."""
+        place = len(self.records)
+        if record.skip is None:
+            while place and self.records[place - 1].began > record.began:
+                place -= 1
+        self.records.insert(place, record)
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which at least one attempt was under way."""
+        busy, until = 0.0, float("-inf")
+        for record in self.records:
+            end = record.began + record.seconds
+            if record.skip is None and end > until:
+                busy += end - max(record.began, until)
+                until = end
+        return busy
 
     def as_header(self) -> str:
         return trail_header(self.records)

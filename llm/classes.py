@@ -41,6 +41,7 @@ class Skip(StrEnum):
     CONTEXT_WINDOW = "context_window"
     REQUEST_LIMIT = "request_limit"
     CAPABILITY = "capability"
+    RESIDENCY = "residency"
 
 
 class Verdict(StrEnum):

@@ -9,15 +9,19 @@ from random import Random
 from types import TracebackType
 
 from llm import plan
-from llm.answer import Batch, LlmStream, Progress
+from llm.answer import Batch, Progress
 from llm.attempt import SUCCESS, AttemptRecord, Trail
-from llm.classes import RULES, ErrorClass
-from llm.errors import AttemptFailed, Failure, NotAdmitted, QuotaShort, RouteFailed, StreamInterrupted
+from llm.classes import ErrorClass
+from llm.commit import COMPLETE
+from llm.errors import AttemptFailed, Failure, NotAdmitted, StreamInterrupted
+from llm.hedge import HedgeBudget, Race
 from llm.holds import Holds
-from llm.plan import Blocked
+from llm.order import Order
 from llm.request import LlmRequest
 from llm.spec import RouteSpec, Stop
+from llm.stream_guard import CommittableStream
 from llm.target import Target
+from llm.walk import Walk
 from stanchion.clock import Clock
 
 Observer = Callable[[AttemptRecord, float | None], None]
@@ -41,12 +45,37 @@ class FallbackLlm:
     ) -> None:
         self._route, self._targets, self._holds = route, targets, holds
         self._clock, self._random, self._observer = clock, random, observer
+        self._order = Order(route, random)
+        self._hedges = HedgeBudget(route.hedge.budget) if route.hedge else None
 
     def generate(self, request: LlmRequest) -> Answering:
-        return Answering(self, _Walk(self._route, self._targets, request))
+        return Answering(self, Walk(self._route, self._order.draw(), self._targets, request))
 
-    async def open(self, walk: _Walk) -> CommittedStream:
-        """Walk the targets until one has an answer; its attempt stays open. Raises RouteFailed."""
+    async def open(self, walk: Walk) -> CommittedStream:
+        """Walk the targets until one has an answer. Raises RouteFailed.
+
+        The attempt stays open, unless the answer is held whole: then nothing of the provider's is needed any more.
+        """
+        committed = await (self._leg(walk) if self._hedges is None else self._hedged(walk, self._hedges))
+        committed.records = (*walk.trail.records, committed.record(committed.seconds))
+        if committed.held_whole:
+            await committed.leave(None, None, None)
+            self.close(walk, committed, None)
+        return committed
+
+    async def _hedged(self, walk: Walk, budget: HedgeBudget) -> CommittedStream:
+        """The first answer of the target whose turn it is and, some time later, of the next one."""
+        assert self._route.hedge is not None, "a budget belongs to a hedge"  # noqa: S101 - a programming error
+        budget.earn()
+
+        async def discard(committed: CommittedStream) -> None:
+            await committed.leave(None, None, None)
+            self.close(walk, committed, None)
+
+        race = Race(lambda: self._leg(walk), lambda: walk.others_left() and budget.take(), discard, self._clock)
+        return await race.run(self._route.hedge.after)
+
+    async def _leg(self, walk: Walk) -> CommittedStream:
         while (stop := walk.next()) is not None:
             tries = 0
             while True:
@@ -54,8 +83,9 @@ class FallbackLlm:
                 left = walk.request.deadline_at - began
                 if left < _SPENT_S:
                     raise walk.failed(deadline=True)
-                limits = plan.limits(self._route, stop, walk.request.call, left, others_left=walk.others_left())
-                attempt = self._targets[stop.target.name].llm.generate(walk.request.within(limits))
+                commit = COMPLETE if stop.canary else walk.request.commit
+                limits = plan.limits(self._route, stop, walk.request.call, commit, left, others_left=walk.others_left())
+                attempt = self._targets[stop.target.name].llm.generate(walk.request.within(limits, commit))
                 try:
                     stream = await attempt.__aenter__()
                 except NotAdmitted as refused:
@@ -68,11 +98,10 @@ class FallbackLlm:
                         break
                     await self._wait(walk.trail, wait)
                 except asyncio.CancelledError:
-                    self._note(walk, stop.target.name, ErrorClass.CANCELLED.value, began)
+                    self._note(walk, AttemptRecord(stop.target.name, ErrorClass.CANCELLED.value, began=began))
                     raise
                 else:
-                    seconds = self._clock.now() - began
-                    return CommittedStream(stream, attempt, stop, walk.trail, began, seconds)
+                    return CommittedStream(stream, attempt, stop, walk.trail, began, self._clock.now() - began)
         raise walk.failed(deadline=walk.request.deadline_at - self._clock.now() < _SPENT_S)
 
     async def _wait(self, trail: Trail, seconds: float) -> None:
@@ -83,22 +112,28 @@ class FallbackLlm:
         finally:
             trail.waited_s += self._clock.now() - began
 
-    def close(self, walk: _Walk, committed: CommittedStream, error: BaseException | None) -> None:
-        """Write down how the committed attempt ended. Raises StreamInterrupted in place of an AttemptFailed."""
+    def close(self, walk: Walk, committed: CommittedStream, error: BaseException | None) -> None:
+        """Write down how the committed attempt ended, once. Raises StreamInterrupted in place of an AttemptFailed."""
+        if committed.closed:
+            return
+        committed.closed = True
         if isinstance(error, AttemptFailed):
             failure = error.failure
             self._holds.note(self._targets[committed.target].spec, failure)
-            self._note_end(walk, committed, failure.error_class.value, failure)
+            self._note(
+                walk, committed.record(outcome=failure.error_class.value, failure=failure), committed.first_output_s
+            )
             raise StreamInterrupted(failure, walk.trail) from None
         whole = error is None and committed.progress.ended
-        self._note_end(walk, committed, SUCCESS if whole else ErrorClass.CANCELLED.value)
+        outcome = SUCCESS if whole else ErrorClass.CANCELLED.value
+        self._note(walk, committed.record(outcome=outcome), committed.first_output_s)
 
-    def _after_failure(self, walk: _Walk, stop: Stop, failure: Failure, began: float, tries: int) -> float | None:
+    def _after_failure(self, walk: Walk, stop: Stop, failure: Failure, began: float, tries: int) -> float | None:
         """Write the attempt down; seconds to wait before the next try here, None to go on."""
         now = self._clock.now()
-        self._note(walk, stop.target.name, failure.error_class.value, began, failure)
+        self._note(walk, AttemptRecord(stop.target.name, failure.error_class.value, failure=failure, began=began))
         self._holds.note(stop.target, failure)
-        walk.last = failure
+        walk.note(stop, failure)
         wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
         hold = self._targets[stop.target.name].hold()
         if wait is None or (hold is not None and self._holds.seconds_left(hold) > wait + _SPENT_S):
@@ -106,21 +141,9 @@ class FallbackLlm:
             return None
         return wait
 
-    def _note_end(self, walk: _Walk, committed: CommittedStream, outcome: str, failure: Failure | None = None) -> None:
-        first_output_s = committed.first_output_s if committed.stream else None
-        self._note(walk, committed.target, outcome, committed.began, failure, first_output_s)
-
-    def _note(
-        self,
-        walk: _Walk,
-        target: str,
-        outcome: str,
-        began: float,
-        failure: Failure | None = None,
-        first_output_s: float | None = None,
-    ) -> None:
-        """Write an attempt that is over into the trail, and tell it."""
-        record = AttemptRecord(target, outcome, self._clock.now() - began, failure=failure)
+    def _note(self, walk: Walk, record: AttemptRecord, first_output_s: float | None = None) -> None:
+        """Write an attempt that is over now into the trail, and tell it."""
+        record = record._replace(seconds=self._clock.now() - record.began)
         walk.trail.add(record)
         self._observer(record, first_output_s)
 
@@ -130,7 +153,7 @@ class Answering:
 
     __slots__ = ("_committed", "_route", "_walk")
 
-    def __init__(self, route: FallbackLlm, walk: _Walk) -> None:
+    def __init__(self, route: FallbackLlm, walk: Walk) -> None:
         self._route, self._walk = route, walk
 
     @property
@@ -146,7 +169,7 @@ class Answering:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._committed.attempt.__aexit__(kind, error, trace)
+            await self._committed.leave(kind, error, trace)
         except BaseException as raised:
             self._route.close(self._walk, self._committed, raised)
             raise
@@ -154,16 +177,23 @@ class Answering:
 
 
 class CommittedStream:
-    """The answer of a route. It is the caller's now: no other target will serve."""
+    """The answer of a route. It is the caller's now: no other target will serve.
+
+    `records` is the trail as it stood then, this attempt last. `seconds`: from the attempt's start until then.
+    `held_whole`: the stream has been read to its end.
+    """
 
     __slots__ = (
+        "_attempt",
+        "_left",
         "_stream",
-        "attempt",
         "began",
-        "first_output_s",
+        "closed",
+        "held_whole",
         "model",
         "progress",
         "records",
+        "seconds",
         "stream",
         "target",
         "trail",
@@ -171,96 +201,40 @@ class CommittedStream:
 
     def __init__(
         self,
-        stream: LlmStream,
-        attempt: AbstractAsyncContextManager[LlmStream],
+        stream: CommittableStream,
+        attempt: AbstractAsyncContextManager[CommittableStream],
         stop: Stop,
         trail: Trail,
         began: float,
         seconds: float,
     ) -> None:
-        self._stream, self.attempt = stream, attempt
-        self.stream, self.progress = stream.stream, stream.progress
+        self._stream, self._attempt = stream, attempt
+        self.stream, self.progress, self.held_whole = stream.stream, stream.progress, stream.over
         self.target, self.model = stop.target.name, stop.target.model
-        self.began, self.first_output_s = began, seconds
-        self.records: Sequence[AttemptRecord] = (*trail.records, AttemptRecord(self.target, SUCCESS, seconds))
+        self.began, self.seconds = began, seconds
         self.trail = trail
+        self.records: Sequence[AttemptRecord] = ()
+        self.closed = self._left = False
 
     progress: Progress
+
+    @property
+    def first_output_s(self) -> float | None:
+        """Seconds from the attempt's start to its first output, where it is a stream that had one."""
+        first = self.progress.first_output_at
+        return first - self.began if self.stream and first is not None else None
+
+    def record(self, seconds: float = 0.0, outcome: str = SUCCESS, failure: Failure | None = None) -> AttemptRecord:
+        return AttemptRecord(self.target, outcome, seconds, failure=failure, began=self.began)
 
     async def read(self) -> Batch | None:
         return await self._stream.read()
 
-
-class _Walk:
-    """The way of one request along the targets of its route."""
-
-    def __init__(self, route: RouteSpec, targets: Mapping[str, Target], request: LlmRequest) -> None:
-        self.request, self.trail = request, Trail()
-        self._route, self._targets = route, targets
-        self._ahead = list(route.stops)
-        self.last: Failure | None = None
-        self._short: dict[str, Blocked] = {}
-
-    def next(self) -> Stop | None:
-        """The next target that may be tried; those passed over on the way are in the trail."""
-        while self._ahead:
-            stop = self._ahead.pop(0)
-            name = stop.target.name
-            if (reason := plan.unfit(stop.target, self.request.call)) is not None:
-                self.trail.add(plan.passed_over(name, *reason))
-            elif (blocked := self._targets[name].blocked()) is not None:
-                self.trail.add(plan.passed_over(name, blocked.skip, blocked.message))
-            else:
-                return stop
-        return None
-
-    def others_left(self) -> bool:
-        """Whether another target could be tried after this one, as things stand."""
-        return any(
-            plan.unfit(stop.target, self.request.call) is None and self._targets[stop.target.name].blocked() is None
-            for stop in self._ahead
-        )
-
-    def refused(self, stop: Stop, refused: NotAdmitted) -> None:
-        name = stop.target.name
-        self.trail.add(plan.passed_over(name, refused.skip, refused.message))
-        never = isinstance(refused, QuotaShort) and refused.never
-        self._short[name] = Blocked(refused.skip, f"{name}: {refused.message}", refused.retry_after_s, never=never)
-
-    def after(self, stop: Stop, failure: Failure) -> None:
-        """This target is left for good: keep those ahead that can cure the failure."""
-        onward = RULES[failure.error_class].onward
-        if onward == "nowhere":
-            self._ahead = []
-        elif onward == "content_policy":
-            tried = {record.target for record in self.trail.records}
-            self._ahead = [other for other in self._route.on_content_policy if other.target.name not in tried]
-        elif onward != "any":
-            self._keep_cures(stop, failure)
-
-    def failed(self, *, deadline: bool) -> RouteFailed:
-        return plan.conclude(self.trail, self.last, self._blocked(), deadline=deadline)
-
-    def _keep_cures(self, stop: Stop, failure: Failure) -> None:
-        kept = []
-        for other in self._ahead:
-            skip = plan.cures(RULES[failure.error_class].onward, stop.target, other.target, self.request.call)
-            if skip is None:
-                kept.append(other)
-            else:
-                message = f"no larger than what {stop.target.name} refused"
-                self.trail.add(plan.passed_over(other.target.name, skip, message))
-        self._ahead = kept
-
-    def _blocked(self) -> list[Blocked]:
-        """Why no target that fits the call can be tried now; empty when one could."""
-        blocks = []
-        for stop in self._route.stops:
-            if plan.unfit(stop.target, self.request.call) is not None:
-                continue
-            name = stop.target.name
-            block = self._targets[name].blocked() or self._short.get(name)
-            if block is None:
-                return []
-            blocks.append(block)
-        return blocks
+    async def leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the attempt, once: what it holds is given back."""
+        if self._left:
+            return
+        self._left = True
+        await self._attempt.__aexit__(kind, error, trace)

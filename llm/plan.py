@@ -8,22 +8,36 @@ from random import Random
 
 from llm.attempt import AttemptRecord, Trail
 from llm.classes import RULES, ErrorClass, Onward, Skip
+from llm.commit import Commit
 from llm.errors import Failure, RouteFailed
 from llm.policy import RetryPolicy
-from llm.request import Call, Limits
+from llm.request import Call, Limits, LlmRequest
 from llm.spec import RouteSpec, Stop, TargetSpec
 
 _BACKOFF_S = 0.25
 _SLOT_WAIT_S = 1.0
 """What a caller is told to wait for a place among the requests in flight, whose time nobody knows."""
 
-STATIC_SKIPS = frozenset({Skip.CONTEXT_WINDOW, Skip.REQUEST_LIMIT, Skip.CAPABILITY})
+_ESTIMATE_MARGIN = 1.5
+"""How far an estimated input may be over a window before it is taken for too large: text of few bytes a token and text of
+many lie that far apart. In between the provider itself is asked, and its refusal leads to a larger window."""
+
+STATIC_SKIPS = frozenset({Skip.CONTEXT_WINDOW, Skip.REQUEST_LIMIT, Skip.CAPABILITY, Skip.RESIDENCY})
 """Reasons that lie in the request: waiting cures none of them."""
 
 
-def unfit(target: TargetSpec, call: Call) -> tuple[Skip, str] | None:
-    """Why `target` can never serve `call`, or None."""
-    if target.context_window is not None and call.input_tokens > target.context_window:
+def allowed(*rules: frozenset[str] | None) -> frozenset[str] | None:
+    """The regions that all of these rules allow; None where there is no rule."""
+    written = [rule for rule in rules if rule is not None]
+    return frozenset.intersection(*written) if written else None
+
+
+def unfit(target: TargetSpec, request: LlmRequest) -> tuple[Skip, str] | None:
+    """Why `target` can never serve `request`, or None."""
+    call = request.call
+    if request.residency is not None and target.region not in request.residency:
+        return Skip.RESIDENCY, f"it runs in {target.region}, outside of the regions that may see the request"
+    if target.context_window is not None and call.input_tokens > target.context_window * _ESTIMATE_MARGIN:
         return (
             Skip.CONTEXT_WINDOW,
             f"about {call.input_tokens} input tokens, the window takes {target.context_window}",
@@ -49,16 +63,17 @@ def cures(onward: Onward, failed: TargetSpec, other: TargetSpec, call: Call) -> 
     return None
 
 
-def limits(route: RouteSpec, stop: Stop, call: Call, left_s: float, *, others_left: bool) -> Limits:
+def limits(route: RouteSpec, stop: Stop, call: Call, commit: Commit, left_s: float, *, others_left: bool) -> Limits:
     """The limits of an attempt that starts with `left_s` seconds of the deadline left.
 
-    While another target is left, a plain attempt is cut early enough to leave that one its first-output time, but keeps at
+    While another target is left, an attempt that gives nothing before its end (a plain one, or a stream that is held to
+    its end) is cut early enough to leave that one its first-output time, but keeps at
     least half of what is left. On the last target there is nowhere to go, so first output is not bounded. A cut is the
     target's fault once it had its first-output time, or half of the route's own deadline: a caller's may be far shorter.
     """
     timeouts = stop.timeouts
     cut = left_s
-    if others_left and not call.stream:
+    if others_left and (commit.whole or not call.stream):
         cut -= min(timeouts.first_output, left_s / 2)
     return Limits(
         connect_s=min(timeouts.connect, left_s),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, TypeAdapter, WithJsonSchema, field_validator
 
+from llm.commit import FIRST_OUTPUT, Commit
+from llm.commit import parse as parse_commit
 from quota.policy import QuotaPolicy
 from stanchion.model import Policy
 from stanchion.units import Count, Duration, Share, Size
@@ -54,23 +56,52 @@ class TimeoutsPolicy(Policy):
     total: Duration = Field(120.0, gt=0, description="The whole attempt.")
 
 
-def _commit(value: Any) -> Any:
-    if value == "first_output":
-        return value
-    raise ValueError("the value is not a way to commit that this version knows: write first_output")
-
-
-Commit = Annotated[Literal["first_output"], BeforeValidator(_commit), WithJsonSchema({"const": "first_output"})]
+_COMMIT_SCHEMA = WithJsonSchema(
+    {
+        "anyOf": [
+            {"enum": ["first_output", "complete"]},
+            {
+                "type": "object",
+                "properties": {"tokens": {"type": "integer", "minimum": 1}},
+                "required": ["tokens"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {"time": TypeAdapter(Duration).json_schema()},
+                "required": ["time"],
+                "additionalProperties": False,
+            },
+        ]
+    }
+)
 
 
 class StreamPolicy(Policy):
     """How a streamed answer reaches the caller."""
 
-    commit: Commit = Field(
-        "first_output", description="From when on the answer is the caller's and no other target can serve."
+    commit: Annotated[Commit, BeforeValidator(parse_commit), _COMMIT_SCHEMA] = Field(
+        FIRST_OUTPUT, description="From when on the answer is the caller's and no other target can serve."
     )
     heartbeat: Duration = Field(15.0, gt=0, description="A comment line after this long without a byte to the caller.")
     linger: Duration = Field(2.0, description="How long a provider may hold the connection after its finish reason.")
+    upstream: Literal["as_asked", "always"] = Field(
+        "as_asked", description="always: the provider is asked for a stream for plain callers too."
+    )
+
+
+class HedgePolicy(Policy):
+    """A second target is asked beside the first one when that takes long; the first answer wins."""
+
+    after: Duration = Field(gt=0, description="How long the first target is waited for.")
+    budget: Share = Field(0.05, gt=0, description="Share of the route's requests that may ask twice.")
+
+
+class CanaryPolicy(Policy):
+    """A little live traffic for a target that is not the preferred one."""
+
+    target: str | None = Field(None, description="The target; the route's second one if not written.")
+    share: Share = Field(gt=0, description="Share of the route's requests that try it first.")
 
 
 class CredentialPolicy(Policy):
@@ -139,6 +170,9 @@ class TargetPolicy(Policy):
     timeouts: TimeoutsPolicy | None = None
     retry: RetryPolicy | None = None
     quota: QuotaPolicy | None = None
+    weight: Count | None = Field(
+        None, description="Share of requests among neighbours in a route that have a weight too."
+    )
 
 
 class RoutePolicy(Policy):
@@ -150,6 +184,14 @@ class RoutePolicy(Policy):
     retry: RetryPolicy | None = None
     stream: StreamPolicy | None = None
     on_content_policy: tuple[str, ...] = Field((), description="Targets to ask when a provider refuses the content.")
+    prefer: Literal["order", "region"] = Field(
+        "order", description="region: of each model the targets in the gateway's own region first."
+    )
+    hedge: HedgePolicy | None = None
+    canary: CanaryPolicy | None = None
+    residency: tuple[str, ...] | None = Field(
+        None, min_length=1, description="The only regions whose targets may see the requests."
+    )
 
     @field_validator("on_content_policy", mode="before")
     @classmethod

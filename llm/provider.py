@@ -131,7 +131,9 @@ class ProviderStream:
                     raise
                 self._failed = error
                 return good
-            if batch.data:
+            if (
+                batch.data or reader.progress.finishing
+            ):  # from the finish reason on other limits hold: whoever sets them is told
                 return batch
 
     async def _read_plain(self) -> Batch | None:

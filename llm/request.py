@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from llm.commit import FIRST_OUTPUT, Commit
+
 
 class Call(Protocol):
     """What the caller asked for, read once by its dialect. `body_for` may be asked any number of times."""
@@ -58,15 +60,23 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LlmRequest:
-    """One request. `deadline_at` is on the clock's `now` scale; `limits` is set by whoever starts an attempt."""
+    """One request. `deadline_at` is on the clock's `now` scale; `limits` is set by whoever starts an attempt.
+
+    `residency`: the only regions that may see it, None for all.
+    """
 
     id: str
     call: Call
     deadline_at: float
     priority: str = "interactive"
     traceparent: str | None = None
+    commit: Commit = FIRST_OUTPUT
+    residency: frozenset[str] | None = None
     limits: Limits | None = None
 
-    def within(self, limits: Limits) -> LlmRequest:
-        """The same request under the limits of one attempt."""
-        return LlmRequest(self.id, self.call, self.deadline_at, self.priority, self.traceparent, limits)
+    def within(self, limits: Limits, commit: Commit | None = None) -> LlmRequest:
+        """The same request under the limits of one attempt, and its commit where that is another."""
+        return LlmRequest(
+            self.id, self.call, self.deadline_at, self.priority, self.traceparent, commit or self.commit,
+            self.residency, limits,
+        )  # fmt: skip

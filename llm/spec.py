@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from llm.policy import BreakerPolicy, HoldsPolicy, RetryPolicy, StreamPolicy, TimeoutsPolicy
+from llm.policy import BreakerPolicy, HedgePolicy, HoldsPolicy, RetryPolicy, StreamPolicy, TimeoutsPolicy
 from quota.policy import QuotaPolicy
 
 
@@ -50,23 +50,39 @@ class TargetSpec:
     timeouts: TimeoutsPolicy
     retry: RetryPolicy
     quota: QuotaPolicy
+    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A target as one route uses it: the timeouts and retries that hold there."""
+    """A target as one route uses it: the timeouts and retries that hold there. `canary`: it is only tried out."""
 
     target: TargetSpec
     timeouts: TimeoutsPolicy
     retry: RetryPolicy
+    canary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CanarySpec:
+    """The target that is tried out, and the share of requests, 0 to 1."""
+
+    stop: Stop
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec:
-    """A model name that callers ask for. `stops` in order of preference; `deadline_s` bounds a whole request."""
+    """A model name that callers ask for. `stops` in order of preference; `deadline_s` bounds a whole request.
+
+    `residency`: the only regions that may see its requests, None for all.
+    """
 
     name: str
     stops: tuple[Stop, ...]
     on_content_policy: tuple[Stop, ...]
     deadline_s: float
     stream: StreamPolicy
+    hedge: HedgePolicy | None = None
+    canary: CanarySpec | None = None
+    residency: frozenset[str] | None = None

@@ -14,7 +14,7 @@ from llm.provider import Provider
 from llm.provider_breaker import ProviderBreaker, connection_verdict, target_verdict
 from llm.quota_gate import Metered
 from llm.spec import TargetSpec
-from llm.stream_guard import OpeningHeld
+from llm.stream_guard import StreamGuard
 from llm.timeouts import Timeouts
 from llm.transport.base import Transport
 from quota.estimate import OutputEstimate
@@ -42,7 +42,7 @@ class Target:
         asked = Timeouts(Provider(spec, dialect, transport, clock.wall), clock)
         metered = Metered(asked, self.quota, OutputEstimate(context_window=spec.context_window))
         guarded = Guarded(metered, (self.provider_breaker, connection_verdict), (self.breaker, target_verdict))
-        self.llm = OpeningHeld(guarded)
+        self.llm = StreamGuard(guarded, clock)
 
     def hold(self) -> Hold | None:
         return self._holds.of(self.spec)

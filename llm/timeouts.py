@@ -9,7 +9,7 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 
-from llm.answer import Batch
+from llm.answer import NOTHING, Batch
 from llm.classes import ErrorClass
 from llm.errors import AttemptFailed, Failure
 from llm.provider import Provider, ProviderStream
@@ -23,7 +23,7 @@ _AFTER_DONE_S = 0.25
 class Timeouts:
     """Bounds every wait of the provider inside it; `request.limits` are the bounds.
 
-    An attempt is read in the task that asked for it: that is the one which a limit wakes.
+    A limit wakes the task that waits: an attempt may be begun in one task and read in another, but not in two at once.
     """
 
     def __init__(self, inner: Provider, clock: Clock) -> None:
@@ -31,9 +31,7 @@ class Timeouts:
 
     def generate(self, request: LlmRequest) -> _Timed:
         assert request.limits is not None, "an attempt has limits"  # noqa: S101 - a programming error, not input
-        task = asyncio.current_task()
-        assert task is not None, "an attempt runs in a task"  # noqa: S101 - a programming error, not input
-        watch = _Watch(self._clock, request.limits, task, output_counts=request.call.stream)
+        watch = _Watch(self._clock, request.limits, output_counts=request.call.stream)
         return _Timed(self._inner.generate(request), watch)
 
 
@@ -76,27 +74,36 @@ class TimedStream:
         self._finishing_at: float | None = None
         self._ended_at: float | None = None
 
-    async def read(self) -> Batch | None:
-        if self._finished or (self.progress.ended and not self.stream):
-            return None
+    async def read(self, until: float | None = None) -> Batch | None:
         watch, progress = self._watch, self.progress
-        lingering = self.stream and (progress.finishing or progress.ended)
-        watch.begin(self._linger() if lingering else None)
-        try:
-            batch = await self._inner.read()
-        except asyncio.CancelledError:
-            if not watch.tripped():
-                raise
-            if not lingering:
-                raise watch.error() from None
-            self._finished = True
-            batch = self._inner.finish()
-            return batch if batch and batch.data else None
-        finally:
-            watch.end()
-        if batch is not None and batch.output:
-            watch.output()
-        return batch
+        while True:
+            if self._finished or (progress.ended and not self.stream):
+                return None
+            lingering = self.stream and (progress.finishing or progress.ended)
+            watch.begin(self._linger() if lingering else None, until)
+            try:
+                batch = await self._inner.read()
+            except asyncio.CancelledError:
+                if not watch.tripped():
+                    raise
+                if watch.due_only:
+                    return NOTHING
+                if not lingering:
+                    raise watch.error() from None
+                self._finished = True
+                batch = self._inner.finish()
+                return batch if batch and batch.data else None
+            finally:
+                watch.end()
+            if batch is None:
+                return None
+            if batch.output:
+                watch.output()
+                if progress.first_output_at is None:
+                    progress.first_output_at = watch.now()
+            if batch.data:
+                return batch
+            # the stream is at another stage now: the next wait has another limit
 
     def _linger(self) -> float:
         """Seconds left of the wait for the terminator, or for the end of the body after it; pings do not lengthen it."""
@@ -111,7 +118,7 @@ class TimedStream:
 class _Watch:
     """One lazy timer over the waits of an attempt: it is set when none runs early enough, and re-set when it fires early."""
 
-    def __init__(self, clock: Clock, limits: Limits, task: asyncio.Task[object], *, output_counts: bool) -> None:
+    def __init__(self, clock: Clock, limits: Limits, *, output_counts: bool) -> None:
         self._clock, self._limits, self._output_counts = clock, limits, output_counts
         self.linger_s, self.now = limits.linger_s, clock.now
         self._started = clock.now()
@@ -125,13 +132,17 @@ class _Watch:
         self.kind: ErrorClass | None = None
         self._timer: Timer | None = None
         self._timer_at = 0.0
-        self._task = task
+        self._task: asyncio.Task[object] | None = None
         self._waiting = False
+        self.due_only = False
         self._cancelling = 0
         self._tripped = False
 
-    def begin(self, own_limit_s: float | None = None) -> None:
-        """A wait begins. `own_limit_s` replaces the idle limit: nothing of the answer is missing any more."""
+    def begin(self, own_limit_s: float | None = None, until: float | None = None) -> None:
+        """A wait begins. `own_limit_s` replaces the idle limit: nothing of the answer is missing any more.
+
+        `until` ends the wait without being a limit (`due_only`).
+        """
         now = self._wait_began = self._clock.now()
         self._limit_at, self._kind = self._total_at, ErrorClass.TIMEOUT_TOTAL
         if own_limit_s is not None:
@@ -141,8 +152,13 @@ class _Watch:
                 self._bound(now + self._limits.idle_s - self._waited, ErrorClass.TIMEOUT_IDLE)
             elif self._limits.first_output_s is not None:
                 self._bound(now + self._limits.first_output_s - self._waited, ErrorClass.TIMEOUT_FIRST_TOKEN)
+        self.due_only = until is not None and until < self._limit_at
+        if until is not None and self.due_only:
+            self._limit_at = until
         self._waiting = True
-        self._cancelling = self._task.cancelling()
+        task = self._task = asyncio.current_task()
+        assert task is not None, "an attempt runs in a task"  # noqa: S101 - a programming error, not input
+        self._cancelling = task.cancelling()
         if self._timer is None or self._timer_at > self._limit_at:
             self._arm()
 
@@ -164,7 +180,7 @@ class _Watch:
         if not self._tripped:
             return False
         self._tripped = False
-        return self._task.uncancel() <= self._cancelling
+        return self._task is not None and self._task.uncancel() <= self._cancelling
 
     def raise_if_tripped(self) -> None:
         if self.tripped():
@@ -205,7 +221,8 @@ class _Watch:
             self._arm()
             return
         self._tripped, self.kind = True, self._kind
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 def _failed(kind: ErrorClass, message: str) -> AttemptFailed:

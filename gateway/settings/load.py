@@ -11,6 +11,7 @@ from gateway.settings.interpolate import fill
 from gateway.settings.model import Settings
 from gateway.settings.problems import Findings, Mark
 from gateway.settings.references import check_references
+from gateway.settings.residency import check_residency
 from gateway.settings.resolve import resolve
 from gateway.settings.validate import validate
 from gateway.settings.yaml_nodes import parse
@@ -34,6 +35,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Settings:
     root = fill(tree, environ, findings)
     file = validate(root, findings)
     check_references(root, findings)
+    check_residency(root, findings)
     check_credentials(root, findings)
     check_exposure(root, findings)
     findings.raise_any()

@@ -17,6 +17,7 @@ class Caller:
     key_sha256: bytes = field(repr=False)
     routes: frozenset[str] | None
     priority: str
+    residency: frozenset[str] | None = None
 
     def may_use(self, route: str) -> bool:
         return self.routes is None or route in self.routes

@@ -41,6 +41,7 @@ class _Names:
         for path, caller in self._root.mappings("callers"):
             for at, name in _texts(caller.get("routes"), (*path, "routes")):
                 self._known(name, at, self._routes, "route")
+            self._residency(path, caller)
         self._repeated(((*path, "name"), caller.text("name")) for path, caller in self._root.mappings("callers"))
         self._own_region()
 
@@ -117,6 +118,25 @@ class _Names:
                 else:
                     self._known(name, at, self._targets, "target")
             self._repeated(named)
+        self._canary(path, route)
+        self._residency(path, route)
+
+    def _canary(self, path: Path, route: Mapping) -> None:
+        canary = route.mapping("canary")
+        if canary is None:
+            return
+        at = (*path, "canary", "target")
+        if (target := canary.text("target")) is not None:
+            self._known(target, at, self._targets, "target")
+        elif "target" not in canary.entries and len(list(_texts(route.get("targets"), ()))) == 1:
+            message = "the route has no second target to try out: write which one"
+            self._findings.add(key_mark(self._root, (*path, "canary")), at, message)
+
+    def _residency(self, path: Path, of: Mapping) -> None:
+        named = list(_texts(of.get("residency"), (*path, "residency")))
+        for at, region in named:
+            self._region(region, at)
+        self._repeated(named)
 
     def _region(self, region: Text, path: Path) -> None:
         if self._regions is None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from gateway.policy import CallerPolicy, SettingsFile
 from gateway.settings.model import Caller, Settings, digest
-from llm.policy import DefaultsPolicy, ProviderPolicy, RoutePolicy, TargetPolicy
-from llm.spec import Credential, ProviderSpec, RouteSpec, Stop, TargetSpec
+from llm.order import by_region
+from llm.policy import DefaultsPolicy, ProviderPolicy, RetryPolicy, RoutePolicy, TargetPolicy
+from llm.spec import CanarySpec, Credential, ProviderSpec, RouteSpec, Stop, TargetSpec
 from quota.policy import QuotaPolicy
 
 SOLE_CREDENTIAL = "default"
@@ -67,6 +71,7 @@ def _target(
         timeouts=defaults.timeouts.merged(policy.timeouts),
         retry=defaults.retry.merged(policy.retry),
         quota=policy.quota or QuotaPolicy(),
+        weight=policy.weight,
     )
 
 
@@ -76,17 +81,30 @@ def _route(name: str, policy: RoutePolicy, targets: dict[str, TargetSpec], file:
         # What the target merged keeps only written keys in its set, so the route's go on top of both.
         return Stop(target, target.timeouts.merged(policy.timeouts), target.retry.merged(policy.retry))
 
+    stops = tuple(map(stop, policy.targets))
     return RouteSpec(
         name=name,
-        stops=tuple(map(stop, policy.targets)),
+        stops=by_region(stops, file.gateway.region) if policy.prefer == "region" else stops,
         on_content_policy=tuple(map(stop, policy.on_content_policy)),
         deadline_s=file.defaults.deadline if policy.deadline is None else policy.deadline,
         stream=file.defaults.stream.merged(policy.stream),
+        hedge=policy.hedge,
+        canary=_canary(policy, stop),
+        residency=None if policy.residency is None else frozenset(policy.residency),
     )
+
+
+def _canary(policy: RoutePolicy, stop: Callable[[str], Stop]) -> CanarySpec | None:
+    """A canary is tried once: what it cannot do the others do, without waiting for it."""
+    if policy.canary is None:
+        return None
+    tried = stop(policy.canary.target or policy.targets[1])
+    return CanarySpec(replace(tried, retry=RetryPolicy(attempts=0), canary=True), policy.canary.share)
 
 
 def _caller(policy: CallerPolicy) -> Caller:
     key = policy.key
     key_sha256 = bytes.fromhex(policy.key_sha256 or "") if key is None else digest(key.get_secret_value())
     routes = None if policy.routes is None else frozenset(policy.routes)
-    return Caller(policy.name, key_sha256, routes, policy.priority)
+    residency = None if policy.residency is None else frozenset(policy.residency)
+    return Caller(policy.name, key_sha256, routes, policy.priority, residency)

@@ -23,22 +23,21 @@ from gateway.settings.nodes import (
     value_mark,
 )
 from gateway.settings.problems import Findings, Path
-from llm.policy import ProviderPolicy, RoutePolicy, StreamPolicy, TargetPolicy
+from llm.commit import FORMS
+from llm.policy import ProviderPolicy, RoutePolicy, TargetPolicy
 from quota.policy import QuotaPolicy
 
 UNSERVED: dict[type[BaseModel], frozenset[str]] = {
     SettingsFile: frozenset({"authority", "sessions", "objectives", "quota"}),
-    RoutePolicy: frozenset({"canary", "hedge", "strict", "residency", "turns"}),
-    TargetPolicy: frozenset({"weight", "embedding_model"}),
+    RoutePolicy: frozenset({"strict", "turns"}),
+    TargetPolicy: frozenset({"embedding_model"}),
     ProviderPolicy: frozenset({"proxy", "ca_file"}),
     CallerPolicy: frozenset({"placement", "quota"}),
-    StreamPolicy: frozenset({"upstream"}),
     QuotaPolicy: frozenset({"max_wait"}),
 }
 """Keys of the file format that this version does not act on."""
 
 _UNSERVED_DIALECTS = frozenset({"openai-responses", "anthropic", "gemini"})
-_UNSERVED_COMMITS = frozenset({"complete", "tokens", "time"})
 
 _OTHER_WORDS = {
     "fallback": "targets",
@@ -174,7 +173,7 @@ def _not_one_of(path: Path, node: Node | None) -> str:
 
 def _value_error(error: Exception, path: Path, node: Node | None) -> str:
     if path[-1] == "commit":
-        return _commit(node)
+        return f"the value is not a way to commit: write {FORMS}"
     if not isinstance(node, Text):
         return f"a single value is needed, but {_found(node)} stands here: write one value"
     if "int_max_str_digits" in str(error):
@@ -183,14 +182,6 @@ def _value_error(error: Exception, path: Path, node: Node | None) -> str:
     if node.variables and node.value and node.value in message.replace(node.shown(), ""):
         return f"{node.shown()} does not fit here: set the variable again"
     return message
-
-
-def _commit(node: Node | None) -> str:
-    words = {node.value} if isinstance(node, Text) else set(node.entries) if isinstance(node, Mapping) else set()
-    if words & _UNSERVED_COMMITS:
-        word = min(words & _UNSERVED_COMMITS)
-        return f"this version does not serve commit {word!r} and would silently ignore it: remove it"
-    return "the value is not a way to commit that this version knows: write first_output"
 
 
 def _holds_some(node: Node | None) -> bool:

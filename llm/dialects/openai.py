@@ -24,7 +24,9 @@ class OpenAiChat:
 
     def reader(self, call: Call) -> AnswerReader:
         if isinstance(call, ChatCall):
-            return ChatStreamReader(usage_asked=call.usage_asked, choices=call.choices, stops=call.stops)
+            return ChatStreamReader(
+                usage_asked=call.usage_asked, choices=call.choices, stops=call.stops, output_cap=call.output_cap
+            )
         return ChatStreamReader(usage_asked=False, choices=call.choices)
 
     def read_plain(self, body: bytes, call: Call, progress: Progress) -> Batch:

@@ -1,8 +1,9 @@
 """OpenAI chat completions, the answer: plain bodies checked, streams read event by event and passed on as they came.
 
 Corrected, and nothing else: a missing terminator after a finish reason, a missing finish reason before `[DONE]`, an empty
-finish reason (sent as null), a usage chunk that the caller did not ask for (dropped), and in plain answers of one choice a
-finish reason `stop` whose usage has reached the caller's cap (sent as `length`).
+finish reason (sent as null), a usage chunk that the caller did not ask for (dropped), and in answers of one choice a finish
+reason `stop` whose usage has reached the caller's cap (sent as `length`). For the last a stream's finish chunk waits for the
+usage that follows it, which comes with it in one piece as a rule; the end of the stream and the linger limit end the wait.
 
 An error inside a 200 keeps the class that its own code, type or words tell, in a stream and in a plain body. Where only a
 number tells it, the two differ. A stream's error event comes after the status has gone out, so the number stands for the
@@ -19,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from llm.answer import Batch, Progress, Usage
+from llm.answer import NOTHING, Batch, Progress, Usage
 from llm.classes import ErrorClass
 from llm.classify import bad_response, classify_error
 from llm.errors import AttemptFailed, Failure
@@ -33,16 +34,20 @@ _OWN_EVENTS = ("", "message")
 
 _OUTPUT_KEYS = ("content", "reasoning_content", "reasoning", "refusal", "audio", "function_call")
 _CHARS_PER_TOKEN = 4
-_NOTHING = Batch(b"", False)
 
 
 class ChatStreamReader:
     """Reads one stream of `choices` answers. `usage_asked`: the caller wants the usage chunk. `choices`: how many answers
-    it asked for. `stops`: it gave stop sequences, so an empty answer can be what it asked for.
+    it asked for. `stops`: it gave stop sequences, so an empty answer can be what it asked for. `output_cap`: its bound of
+    one choice, in tokens.
     """
 
-    def __init__(self, *, usage_asked: bool, choices: int = 1, stops: bool = False) -> None:
+    def __init__(
+        self, *, usage_asked: bool, choices: int = 1, stops: bool = False, output_cap: int | None = None
+    ) -> None:
         self.progress = Progress()
+        self._cap = output_cap if choices <= 1 else None
+        self._finish: list[bytes] | None = None
         self._usage_asked, self._choices, self._stops = usage_asked, max(choices, 1), stops
         self._splitter = EventSplitter()
         self._calls_in: dict[int, bool] = {}
@@ -61,21 +66,21 @@ class ChatStreamReader:
 
     def take_good(self) -> Batch:
         if not self._good:
-            return _NOTHING
+            return NOTHING
         batch = Batch(self._good[0] if len(self._good) == 1 else b"".join(self._good), self._good_output)
         self._good, self._good_output = [], False
         return batch
 
     def end(self) -> Batch:
         if self.progress.ended:
-            return _NOTHING
+            return NOTHING
         rest = self._splitter.rest
         if rest.strip() and not self._finished:
             raise AttemptFailed(bad_response("the provider's stream ended inside an event"))
         if not self._finished or self._open_choices():
             raise AttemptFailed(bad_response("the provider's stream ended without a finish reason"))
         self._close()
-        self._good.append(DONE)
+        self._pass(DONE)
         return self.take_good()
 
     def _event(self, raw: bytes) -> None:
@@ -83,7 +88,7 @@ class ChatStreamReader:
             return
         name, data = read_event(raw)
         if not data:  # a comment, or an event that says nothing
-            self._good.append(raw)
+            self._pass(raw)
             return
         if data.strip() == b"[DONE]":
             self._done(raw)
@@ -92,11 +97,11 @@ class ChatStreamReader:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
             if _foreign(name):
-                self._good.append(raw)
+                self._pass(raw)
                 return
             raise AttemptFailed(bad_response("the provider's stream holds an event that is not JSON")) from None
         if _foreign(name) and not (isinstance(chunk, dict) and (chunk.get("error") or "choices" in chunk)):
-            self._good.append(raw)
+            self._pass(raw)
             return
         if not isinstance(chunk, dict):
             raise AttemptFailed(bad_response("the provider's stream holds an event that is not an object"))
@@ -112,6 +117,8 @@ class ChatStreamReader:
         usage = chunk.get("usage")
         if usage:
             self.progress.usage = read_usage(usage) or self.progress.usage
+            if self._finish is not None:
+                self._release()
         if choices is None and usage:
             choices = []
         if not isinstance(choices, list):
@@ -126,7 +133,31 @@ class ChatStreamReader:
             if not isinstance(choice, dict):
                 raise AttemptFailed(bad_response("the provider's stream holds a choice that is not an object"))
             raw = self._choice(raw, choice)
-        self._good.append(raw)
+        if self._cap is not None and self.progress.finish_reason == "stop" and self._finish is None:
+            self._finish = []
+            self._pass(raw)
+            if self.progress.usage is not None:
+                self._release()
+            return
+        self._pass(raw)
+
+    def _pass(self, raw: bytes) -> None:
+        """One event for the caller, behind the finish chunk where that still waits for the usage."""
+        (self._good if self._finish is None else self._finish).append(raw)
+
+    def _release(self) -> None:
+        """The usage is known, or will not come: the finish chunk and what followed it go on."""
+        held, self._finish = self._finish, None
+        if held and self._capped():
+            held[0] = _STOP_FINISH.sub(b'"finish_reason":"length"', held[0])
+            self.progress.finish_reason = "length"
+        self._cap = None
+        self._good += held or []
+
+    def _capped(self) -> bool:
+        """Whether the answer is as long as the caller let it be."""
+        usage = self.progress.usage
+        return self._cap is not None and usage is not None and usage.output_tokens >= self._cap
 
     def _choice(self, raw: bytes, choice: dict[str, Any]) -> bytes:
         index = choice.get("index")
@@ -156,21 +187,23 @@ class ChatStreamReader:
         if not self.progress.output_seen and not self._finished:
             raise AttemptFailed(bad_response("the provider's stream ended without any output"))
         for index in self._open_choices():
-            reason = "tool_calls" if self._calls_in[index] else "stop"
+            reason = "tool_calls" if self._calls_in[index] else "length" if self._capped() else "stop"
             self.progress.finish_reason = reason
             chunk = {
                 "object": "chat.completion.chunk",
                 **self._opening,
                 "choices": [{"index": index, "delta": {}, "finish_reason": reason}],
             }
-            self._good.append(b"data: " + orjson.dumps(chunk) + b"\n\n")
+            self._pass(b"data: " + orjson.dumps(chunk) + b"\n\n")
         self._close()
-        self._good.append(raw)
+        self._pass(raw)
 
     def _close(self) -> None:
         if not self.progress.output_seen and self.progress.finish_reason == "stop" and not self._stops:
             raise AttemptFailed(EMPTY)
         self.progress.ended = True
+        if self._finish is not None:
+            self._release()
 
 
 EMPTY = Failure(ErrorClass.BAD_UPSTREAM_RESPONSE, "the provider's answer is complete and empty", 200)

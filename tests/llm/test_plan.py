@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,22 +12,30 @@ from hypothesis import strategies as st
 from llm import plan
 from llm.attempt import AttemptRecord, Trail
 from llm.classes import RULES, ErrorClass, Onward, Skip
+from llm.commit import FIRST_OUTPUT, Commit
 from llm.errors import Failure, RouteFailed
 from llm.plan import Blocked
 from llm.policy import RetryPolicy, TimeoutsPolicy
 from llm.request import Limits
 from llm.spec import RouteSpec
 from tests.lab import NoJitter
-from tests.llm.making import call, route, stop, target
+from tests.llm.making import call, request, route, stop, target
 
 TIMEOUTS = TimeoutsPolicy(connect=3, first_output=10, idle=15, total=120)
 
 
 def limits(
-    left_s: float, *, others_left: bool, stream: bool, timeouts: TimeoutsPolicy = TIMEOUTS, deadline_s: float = 120
+    left_s: float,
+    *,
+    others_left: bool,
+    stream: bool,
+    timeouts: TimeoutsPolicy = TIMEOUTS,
+    deadline_s: float = 120,
+    commit: Commit = FIRST_OUTPUT,
 ) -> Limits:
     one = stop(target(), timeouts)
-    return plan.limits(route(one, deadline_s=deadline_s), one, call(stream=stream), left_s, others_left=others_left)
+    of = route(one, deadline_s=deadline_s)
+    return plan.limits(of, one, call(stream=stream), commit, left_s, others_left=others_left)
 
 
 # Who fits.
@@ -50,10 +59,10 @@ def test_who_can_serve_a_call(
     window: int | None,
     limit: int | None,
     capabilities: frozenset[str] | None,
-    fields: dict[str, object],
+    fields: dict[str, Any],
     skip: Skip | None,
 ) -> None:
-    found = plan.unfit(target(window=window, limit=limit, capabilities=capabilities), call(**fields))
+    found = plan.unfit(target(window=window, limit=limit, capabilities=capabilities), request(None, **fields))
     assert (found and found[0]) == skip
 
 
@@ -122,7 +131,7 @@ def test_the_linger_is_the_routes() -> None:
     one = stop(target())
     spec = route(one)
     spec = RouteSpec("r", spec.stops, (), 60, spec.stream.model_copy(update={"linger": 0.5}))
-    assert plan.limits(spec, one, call(), 60, others_left=False).linger_s == 0.5
+    assert plan.limits(spec, one, call(), FIRST_OUTPUT, 60, others_left=False).linger_s == 0.5
 
 
 @given(st.floats(0.01, 500), st.floats(0.01, 100), st.floats(0.01, 200), st.booleans(), st.booleans())

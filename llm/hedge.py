@@ -1,0 +1,101 @@
+"""Hedging: where the first target takes long, a second one is asked beside it, and the first answer wins.
+
+The extra attempts are budgeted, as a share of the route's requests: where everything is slow, asking twice would only make
+it slower (Dean and Barroso, "The Tail at Scale", 2013).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from stanchion.clock import Clock
+
+_SAVED = 10.0
+"""Hedges that a quiet route may have saved up."""
+
+T = TypeVar("T")
+
+
+class HedgeBudget:
+    """Every request adds `share` of a hedge, up to ten of them; a hedge takes one. It starts with one."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._saved = min(1.0, share * _SAVED)
+
+    def earn(self) -> None:
+        self._saved = min(self._saved + self._share, _SAVED)
+
+    def take(self) -> bool:
+        """Whether another hedge may start; it is paid for then."""
+        if self._saved < 1.0 - 1e-9:
+            return False
+        self._saved -= 1.0
+        return True
+
+
+class Race(Generic[T]):
+    """At most two runs of `leg`, the second one after `after_s` seconds if the budget has it.
+
+    The first result wins; what loses is cancelled and has ended before `run` returns. A result that came all the same goes
+    to `discard`. An exception of one run is raised only when no other is left to win.
+    """
+
+    def __init__(
+        self,
+        leg: Callable[[], Awaitable[T]],
+        may_start: Callable[[], bool],
+        discard: Callable[[T], Awaitable[None]],
+        clock: Clock,
+    ) -> None:
+        self._leg, self._may_start, self._discard, self._clock = leg, may_start, discard, clock
+
+    async def run(self, after_s: float) -> T:
+        """Raises what the last run raised when none has a result; the runs are over on every ending."""
+        legs: list[asyncio.Future[T]] = [asyncio.ensure_future(self._leg())]
+        waking = asyncio.ensure_future(self._clock.sleep(after_s))
+        won: asyncio.Future[T] | None = None
+        try:
+            both: set[asyncio.Future[Any]] = {legs[0], waking}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not legs[0].done() and self._may_start():
+                legs.append(asyncio.ensure_future(self._leg()))
+            won = await _first(legs)
+            return won.result()
+        finally:
+            waking.cancel()
+            await self._end([leg for leg in legs if leg is not won])
+
+    async def _end(self, losers: list[asyncio.Future[T]]) -> None:
+        """Every leg that did not win is over when this returns, whatever is cancelled meanwhile."""
+        for leg in losers:
+            leg.cancel()
+        cancelled: asyncio.CancelledError | None = None
+        while running := [leg for leg in losers if not leg.done()]:
+            try:
+                await asyncio.wait(running)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        for leg in losers:
+            if _has_result(leg):
+                await self._discard(leg.result())
+        if cancelled is not None:
+            raise cancelled
+
+
+async def _first(legs: list[asyncio.Future[T]]) -> asyncio.Future[T]:
+    """The first leg with a result, else the one that failed last."""
+    left = set(legs)
+    while True:
+        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        for leg in legs:
+            if _has_result(leg):
+                return leg
+        if not left:
+            return done.pop()
+
+
+def _has_result(leg: asyncio.Future[T]) -> bool:
+    return leg.done() and not leg.cancelled() and leg.exception() is None
