@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from availability.outcome import Outcome
 from llm.answer import Usage
-from llm.attempt import AttemptRecord
+from llm.attempt import SUCCESS, AttemptRecord
 from llm.classes import ErrorClass
 from llm.errors import RouteFailed
 
@@ -49,7 +49,7 @@ class OutcomeRecord(NamedTuple):
 def answered(records: Sequence[AttemptRecord]) -> Outcome:
     """The outcome of a turn that was answered to its end."""
     tried = [record for record in records if record.skip is None]
-    answering = tried[-1].target if tried else None
+    answering = next((record.target for record in tried if record.outcome == SUCCESS), None)
     return Outcome.SUCCESS if not tried or tried[0].target == answering else Outcome.RESCUED
 
 

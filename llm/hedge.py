@@ -63,26 +63,28 @@ class Race(Generic[T]):
             if not legs[0].done() and self._may_start():
                 legs.append(asyncio.ensure_future(self._leg()))
             won = await _first(legs)
-            return won.result()
         finally:
             waking.cancel()
-            await self._end([leg for leg in legs if leg is not won])
+            cancelled = await _ended([leg for leg in legs if leg is not won])
+            for leg in legs:
+                if (leg is not won or cancelled) and _has_result(leg):
+                    await self._discard(leg.result())
+            if cancelled is not None:
+                raise cancelled
+        return won.result()
 
-    async def _end(self, losers: list[asyncio.Future[T]]) -> None:
-        """Every leg that did not win is over when this returns, whatever is cancelled meanwhile."""
-        for leg in losers:
-            leg.cancel()
-        cancelled: asyncio.CancelledError | None = None
-        while running := [leg for leg in losers if not leg.done()]:
-            try:
-                await asyncio.wait(running)
-            except asyncio.CancelledError as error:
-                cancelled = error
-        for leg in losers:
-            if _has_result(leg):
-                await self._discard(leg.result())
-        if cancelled is not None:
-            raise cancelled
+
+async def _ended(losers: list[asyncio.Future[T]]) -> asyncio.CancelledError | None:
+    """Cancel these and wait until they are over. A cancellation of the wait itself does not shorten it; it is returned."""
+    for leg in losers:
+        leg.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while running := [leg for leg in losers if not leg.done()]:
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled
 
 
 async def _first(legs: list[asyncio.Future[T]]) -> asyncio.Future[T]:
