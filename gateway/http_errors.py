@@ -137,6 +137,7 @@ _UNFIT: dict[Skip, tuple[int, str, str | None]] = {
     Skip.CONTEXT_WINDOW: (400, "context_length", "context_length_exceeded"),
     Skip.REQUEST_LIMIT: (413, "too_large", "request_too_large"),
     Skip.CAPABILITY: (400, "bad_request", "unsupported_capability"),
+    Skip.RESIDENCY: (403, "forbidden", "region_not_allowed"),
 }
 
 

@@ -145,7 +145,7 @@ def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, 
             rate_limits_only=shed,
         )
     if all(record.skip in STATIC_SKIPS for record in trail.records):
-        return RouteFailed(_unfit_words(trail), trail, unfit=trail.records[-1].skip if trail.records else None)
+        return RouteFailed(_unfit_words(trail), trail, unfit=_unfit_reason(trail))
     if not blocked:
         return RouteFailed("no target could be tried", trail, retry_after_s=0.0)
     if not lasting:
@@ -162,6 +162,12 @@ def _final(trail: Trail, last: Failure) -> bool:
     able = {record.target for record in trail.records if record.skip not in STATIC_SKIPS}
     alone = len(able) == 1
     return alone and last.status is not None and (last.status in (404, 410, 429, 529))
+
+
+def _unfit_reason(trail: Trail) -> Skip | None:
+    """The last target's; where only regions stand in the way of that one, what the caller could change goes before."""
+    reasons = [record.skip for record in trail.records if record.skip is not None]
+    return next((skip for skip in reversed(reasons) if skip is not Skip.RESIDENCY), reasons[-1] if reasons else None)
 
 
 def _unfit_words(trail: Trail) -> str:
