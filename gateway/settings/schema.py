@@ -112,7 +112,9 @@ def _written(default: Any, schema: Schema) -> Any:
             amount = round(default * 1000) if smallest == "ms" else default
             unit, size = next(((u, s) for u, s in units if amount % s == 0 and amount), ("s", 1))
             return f"{amount // size}{unit}"
-    return default
+    if "(%?)" in patterns:
+        return f"{default * 100:g}%"
+    return default["kind"] if isinstance(default, dict) and "kind" in default else default
 
 
 def _text() -> str:
