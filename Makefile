@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast check format lock weights clean
+.PHONY: help install demo test test-fast soak check format lock weights clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,9 @@ test: weights ## every test, with the local models too
 
 test-fast: install ## the tests that need no local models
 	$(BIN)/python -m pytest -m "not models"
+
+soak: install ## ten minutes of random faults: nothing may grow or stay unanswered (SECONDS=60 for less)
+	$(BIN)/python -m tests.soak --seconds $(or $(SECONDS),600)
 
 check: install ## format, lint, types, imports, and whether the settings' schema is up to date
 	$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from availability.outcome import Outcome
+from gateway import process_metrics
 from gateway.turn import OutcomeRecord
 from llm.attempt import SUCCESS, AttemptRecord
 from llm.classes import ErrorClass, Skip
@@ -71,6 +72,7 @@ class Metrics:
         self._first_of: dict[str, Histogram] = {}
         self._preset(routes, [target.spec.name for target in targets])
         self.registry.register(_Live(targets, holds))
+        process_metrics.register(self.registry)
 
     def turn_began(self, route: str) -> None:
         self._of_route[route].in_flight.inc()

@@ -65,6 +65,11 @@ class Wire:
             await self._reader.readexactly(2)
             return data
 
+    async def exactly(self, size: int) -> bytes:
+        """So many bytes of a body. Raises IncompleteReadError when there are fewer."""
+        async with asyncio.timeout(GUARD_S):
+            return await self._reader.readexactly(size)
+
     async def until_seen(self, words: bytes) -> bytes:
         """Read chunks until `words` have come; everything read so far."""
         seen = b""
