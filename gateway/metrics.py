@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -16,7 +17,7 @@ from prometheus_client.registry import Collector
 from availability.outcome import Outcome
 from gateway import process_metrics
 from gateway.turn import OutcomeRecord
-from llm.attempt import SUCCESS, AttemptRecord
+from llm.attempt import SUCCESS, AttemptRecord, Role
 from llm.classes import ErrorClass, Skip
 from llm.holds import Holds
 from llm.target import Target
@@ -67,6 +68,11 @@ class Metrics:
         self._overhead = self._histogram(
             "stanchion_overhead_seconds", "What the gateway itself took of a turn.", ["route"], SHORT_S
         )
+        self._extra = self._counter(
+            "stanchion_extra_attempts_total",
+            "Attempts of canaries and hedges, by how they ended.",
+            ["route", "role", "outcome"],
+        )
         self._of_route: dict[str, _OfRoute] = {}
         self._attempts_of: dict[tuple[str, str], Counter] = {}
         self._first_of: dict[str, Histogram] = {}
@@ -92,6 +98,9 @@ class Metrics:
         of_route.duration.observe(record.duration_s)
         if record.overhead_s is not None:
             of_route.overhead.observe(record.overhead_s)
+        for one in record.records:
+            if one.role is not None:
+                self._extra.labels(record.route, one.role, one.outcome).inc()
         for before, after in _moves(record.records):
             self._failovers.labels(before.target, after.target, before.outcome or str(before.skip)).inc()
 
@@ -120,6 +129,9 @@ class Metrics:
                 self._duration.labels(route),
                 self._overhead.labels(route),
             )
+            for outcome in (SUCCESS, *(c.value for c in ErrorClass)):
+                for role in get_args(Role):
+                    self._extra.labels(route, role, outcome)
             reasons = [*(c.value for c in ErrorClass), *(s.value for s in Skip)]
             for position, before in enumerate(stops):
                 for after in stops[position + 1 :]:

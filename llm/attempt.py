@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from llm.classes import Skip
 from llm.errors import Failure
 
 SUCCESS = "success"
+
+Role = Literal["canary", "hedge"]
 
 
 class AttemptRecord(NamedTuple):
@@ -17,7 +19,7 @@ class AttemptRecord(NamedTuple):
 
     `outcome` is `success` or an error class for an attempt, None for a target passed over (then `skip` says why).
     `seconds` is the time from the attempt's start to its end (to its commit, while a stream still runs); `began` is its
-    start, on the clock's `now` scale.
+    start, on the clock's `now` scale. `role`: why it was made beside the route's own order.
     """
 
     target: str
@@ -27,6 +29,7 @@ class AttemptRecord(NamedTuple):
     failure: Failure | None = None
     message: str = ""
     began: float = 0.0
+    role: Role | None = None
 
     @property
     def milliseconds(self) -> int:

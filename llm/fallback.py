@@ -10,7 +10,7 @@ from types import TracebackType
 
 from llm import plan
 from llm.answer import Batch, Progress
-from llm.attempt import SUCCESS, AttemptRecord, Trail
+from llm.attempt import SUCCESS, AttemptRecord, Role, Trail
 from llm.classes import ErrorClass
 from llm.commit import COMPLETE
 from llm.errors import AttemptFailed, Failure, NotAdmitted, StreamInterrupted
@@ -56,7 +56,7 @@ class FallbackLlm:
 
         The attempt stays open, unless the answer is held whole: then nothing of the provider's is needed any more.
         """
-        committed = await (self._leg(walk) if self._hedges is None else self._hedged(walk, self._hedges))
+        committed = await (self._leg(walk, 0) if self._hedges is None else self._hedged(walk, self._hedges))
         committed.records = (*walk.trail.records, committed.record(committed.seconds))
         if committed.held_whole:
             await committed.leave(None, None, None)
@@ -72,11 +72,15 @@ class FallbackLlm:
             await committed.leave(None, None, None)
             self.close(walk, committed, None)
 
-        race = Race(lambda: self._leg(walk), lambda: walk.others_left() and budget.take(), discard, self._clock)
+        def may_start() -> bool:
+            return walk.others_left() and budget.take()
+
+        race = Race(lambda number: self._leg(walk, number), may_start, discard, self._clock)
         return await race.run(self._route.hedge.after)
 
-    async def _leg(self, walk: Walk) -> CommittedStream:
+    async def _leg(self, walk: Walk, number: int) -> CommittedStream:
         while (stop := walk.next()) is not None:
+            role: Role | None = "canary" if stop.canary else "hedge" if number else None
             tries = 0
             while True:
                 began = self._clock.now()
@@ -93,15 +97,20 @@ class FallbackLlm:
                     break
                 except AttemptFailed as error:
                     tries += 1
-                    wait = self._after_failure(walk, stop, error.failure, began, tries)
+                    record = AttemptRecord(
+                        stop.target.name, error.failure.error_class.value, failure=error.failure, began=began, role=role
+                    )
+                    wait = self._after_failure(walk, stop, error.failure, record, tries)
                     if wait is None:
                         break
                     await self._wait(walk.trail, wait)
                 except asyncio.CancelledError:
-                    self._note(walk, AttemptRecord(stop.target.name, ErrorClass.CANCELLED.value, began=began))
+                    self._note(
+                        walk, AttemptRecord(stop.target.name, ErrorClass.CANCELLED.value, began=began, role=role)
+                    )
                     raise
                 else:
-                    return CommittedStream(stream, attempt, stop, walk.trail, began, self._clock.now() - began)
+                    return CommittedStream(stream, attempt, stop, walk.trail, began, self._clock.now() - began, role)
         raise walk.failed(deadline=walk.request.deadline_at - self._clock.now() < _SPENT_S)
 
     async def _wait(self, trail: Trail, seconds: float) -> None:
@@ -128,15 +137,17 @@ class FallbackLlm:
         outcome = SUCCESS if whole else ErrorClass.CANCELLED.value
         self._note(walk, committed.record(outcome=outcome), committed.first_output_s)
 
-    def _after_failure(self, walk: Walk, stop: Stop, failure: Failure, began: float, tries: int) -> float | None:
+    def _after_failure(
+        self, walk: Walk, stop: Stop, failure: Failure, record: AttemptRecord, tries: int
+    ) -> float | None:
         """Write the attempt down; seconds to wait before the next try here, None to go on."""
         now = self._clock.now()
-        self._note(walk, AttemptRecord(stop.target.name, failure.error_class.value, failure=failure, began=began))
+        self._note(walk, record)
         self._holds.note(stop.target, failure)
         walk.note(stop, failure)
         wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
-        hold = self._targets[stop.target.name].hold()
-        if wait is None or (hold is not None and self._holds.seconds_left(hold) > wait + _SPENT_S):
+        blocked = self._targets[stop.target.name].blocked()  # by this very failure: then the wait would be for nothing
+        if wait is None or (blocked is not None and (blocked.retry_after_s or 0.0) > wait + _SPENT_S):
             walk.after(stop, failure)
             return None
         return wait
@@ -186,6 +197,7 @@ class CommittedStream:
     __slots__ = (
         "_attempt",
         "_left",
+        "_role",
         "_stream",
         "began",
         "closed",
@@ -207,7 +219,9 @@ class CommittedStream:
         trail: Trail,
         began: float,
         seconds: float,
+        role: Role | None = None,
     ) -> None:
+        self._role = role
         self._stream, self._attempt = stream, attempt
         self.stream, self.progress, self.held_whole = stream.stream, stream.progress, stream.over
         self.target, self.model = stop.target.name, stop.target.model
@@ -225,7 +239,7 @@ class CommittedStream:
         return first - self.began if self.stream and first is not None else None
 
     def record(self, seconds: float = 0.0, outcome: str = SUCCESS, failure: Failure | None = None) -> AttemptRecord:
-        return AttemptRecord(self.target, outcome, seconds, failure=failure, began=self.began)
+        return AttemptRecord(self.target, outcome, seconds, failure=failure, began=self.began, role=self._role)
 
     async def read(self) -> Batch | None:
         return await self._stream.read()

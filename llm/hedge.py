@@ -37,7 +37,7 @@ class HedgeBudget:
 
 
 class Race(Generic[T]):
-    """At most two runs of `leg`, the second one after `after_s` seconds if the budget has it.
+    """At most two runs of `leg`, told their number (0, 1), the second one after `after_s` seconds if it `may_start`.
 
     The first result wins; what loses is cancelled and has ended before `run` returns. A result that came all the same goes
     to `discard`. An exception of one run is raised only when no other is left to win.
@@ -45,7 +45,7 @@ class Race(Generic[T]):
 
     def __init__(
         self,
-        leg: Callable[[], Awaitable[T]],
+        leg: Callable[[int], Awaitable[T]],
         may_start: Callable[[], bool],
         discard: Callable[[T], Awaitable[None]],
         clock: Clock,
@@ -54,14 +54,14 @@ class Race(Generic[T]):
 
     async def run(self, after_s: float) -> T:
         """Raises what the last run raised when none has a result; the runs are over on every ending."""
-        legs: list[asyncio.Future[T]] = [asyncio.ensure_future(self._leg())]
+        legs: list[asyncio.Future[T]] = [asyncio.ensure_future(self._leg(0))]
         waking = asyncio.ensure_future(self._clock.sleep(after_s))
         won: asyncio.Future[T] | None = None
         try:
             both: set[asyncio.Future[Any]] = {legs[0], waking}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not legs[0].done() and self._may_start():
-                legs.append(asyncio.ensure_future(self._leg()))
+                legs.append(asyncio.ensure_future(self._leg(1)))
             won = await _first(legs)
         finally:
             waking.cancel()

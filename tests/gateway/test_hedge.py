@@ -35,6 +35,7 @@ async def test_a_slow_first_target_is_hedged_and_the_first_answer_wins(stream: b
         await until(lambda: p.requests[0].closed_early)
         assert await g.metric("stanchion_attempts_total", target="p", outcome="cancelled") == 1
         assert await g.metric("stanchion_attempts_total", target="s", outcome="success") == 1
+        assert await g.metric("stanchion_extra_attempts_total", route="r", role="hedge", outcome="success") == 1
         for name in ("p", "s"):
             state = await g.target(name)
             assert (state["breaker"]["failures"], state["quota"]["in_flight"]) == (0, 0)

@@ -51,6 +51,8 @@ async def test_a_failed_canary_costs_the_caller_nothing(failing: str) -> None:
         assert b"from s" not in got.body
         assert (p.attempts, s.attempts) == (1, 1)
         assert got.trail[0].startswith("s class=")
+        outcome = got.trail[0].partition("class=")[2]
+        assert await g.metric("stanchion_extra_attempts_total", route="r", role="canary", outcome=outcome) == 1
 
 
 async def test_a_canary_that_failed_may_still_rescue() -> None:

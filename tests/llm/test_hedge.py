@@ -22,8 +22,8 @@ class Legs:
         self.may_start = may_start
         self.slow_to_leave: asyncio.Event | None = None
 
-    async def leg(self) -> str:
-        number = len(self.started)
+    async def leg(self, number: int) -> str:
+        assert number == len(self.started)
         self.started.append(asyncio.get_running_loop().create_future())
         try:
             return await self.started[number]
