@@ -62,6 +62,7 @@ class Server:
         await self._public.cleanup()
         await self._admin.cleanup()
         await self.service.engine.close()
+        self.service.bodies.close()
 
 
 def run(settings: Settings, log_to: TextIO | None = None) -> int:

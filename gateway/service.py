@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from availability.outcome import Outcome
+from gateway.body import LargeBodies
 from gateway.callers import Callers
 from gateway.engine import Engine
 from gateway.log import Log
@@ -72,6 +73,7 @@ class Service:
     draining: bool = False
     routes: dict[str, RouteSpec] = field(default_factory=dict)
     running: set[Exchange] = field(default_factory=set)
+    bodies: LargeBodies = field(default_factory=LargeBodies)
 
     @property
     def in_flight(self) -> int:

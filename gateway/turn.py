@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from availability.outcome import Outcome
@@ -15,17 +14,6 @@ from llm.errors import RouteFailed
 _OWN_FAULT = frozenset(
     {ErrorClass.BAD_REQUEST, ErrorClass.CONTENT_POLICY, ErrorClass.CONTEXT_LENGTH, ErrorClass.TOO_LARGE}
 )
-
-
-@dataclass(slots=True)
-class Turn:
-    """A turn as it goes. Times are on the clock's `now` scale, in seconds."""
-
-    request_id: str
-    began: float
-    caller: str | None = None
-    route: str | None = None
-    stream: bool = False
 
 
 class OutcomeRecord(NamedTuple):

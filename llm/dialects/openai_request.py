@@ -28,14 +28,14 @@ WAV_BYTES_PER_TOKEN = 6400
 _ESCAPE_SURPLUS = 3
 """Bytes by which `\\uXXXX` is longer than most letters so written are in UTF-8: a text has the same estimate either way."""
 
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NUL = b"\\u0000"
 _DATA_URL = re.compile(rb'"data:[^"]{256,}"')
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
     """A chat completion as the caller sent it. `usage_asked`: the caller wants the usage chunk of a stream. `stops`: it gave
-    stop sequences.
+    stop sequences. `models`: where the model's name stands. `usage_edits`: what asks for the usage that it did not ask for.
     """
 
     body: bytes = field(repr=False)
@@ -47,7 +47,8 @@ class ChatCall:
     choices: int
     stops: bool
     needs: frozenset[str]
-    spans: tuple[Span, ...] = field(repr=False)
+    models: tuple[Span, ...] = field(repr=False)
+    usage_edits: tuple[tuple[int, int, bytes], ...] = field(repr=False)
 
     @property
     def size(self) -> int:
@@ -55,28 +56,15 @@ class ChatCall:
 
     def body_for(self, model: str) -> bytes:
         """The caller's bytes with the model replaced and, in a stream, usage asked for. Nothing else changes."""
-        edits = [(span.start, span.end, orjson.dumps(model)) for span in self.spans if span.key == "model"]
-        if self.stream and not self.usage_asked:
-            edits += self._usage_edits()
+        name = orjson.dumps(model)
+        edits = [(start, end, name) for _, start, end in self.models]
+        edits += self.usage_edits
         return splice(self.body, edits)
-
-    def _usage_edits(self) -> list[tuple[int, int, bytes]]:
-        options = [span for span in self.spans if span.key == "stream_options"]
-        if not options:
-            at = next(span.end for span in self.spans if span.key == "model")
-            return [(at, at, b',"stream_options":{"include_usage":true}')]
-        edits = []
-        for span in options:
-            written = orjson.loads(self.body[span.start : span.end])
-            kept = written if isinstance(written, dict) else {}  # null, or the lesser of repeated keys
-            asked = {**kept, "include_usage": True}
-            edits.append((span.start, span.end, orjson.dumps(asked)))
-        return edits
 
 
 def read(body: bytes) -> ChatCall:
     """Read a caller's body. Raises InvalidRequest, which says what is wrong and where."""
-    if b"\\u0000" in body and _NUL.search(body):
+    if _NUL in body and _NUL in body.replace(b"\\\\", b"__"):  # an escaped backslash before a u is none
         raise InvalidRequest("the body holds a NUL character (\\u0000), which providers refuse: remove it")
     try:
         value = orjson.loads(body)
@@ -96,27 +84,44 @@ def read(body: bytes) -> ChatCall:
     options = value.get("stream_options")
     if options is not None and not isinstance(options, dict):
         raise InvalidRequest("stream_options has to be an object", "stream_options")
-    choices = _count(value, "n") or 1
+    usage_asked = bool(options and options.get("include_usage") is True)
+    choices, cap = _count(value, "n") or 1, _output_cap(value)
+    models, edits = _places(body, usage=bool(stream) and not usage_asked, options="stream_options" in value)
     return ChatCall(
         body=body,
         model=model,
         stream=bool(stream),
-        usage_asked=bool(options and options.get("include_usage") is True),
+        usage_asked=usage_asked,
         input_tokens=_input_tokens(body, messages),
-        output_cap=_output_cap(value),
+        output_cap=cap,
         choices=choices,
         stops=bool(value.get("stop")),
         needs=_needs(value, messages),
-        spans=_spans(body, options_too=bool(stream) and "stream_options" in value),
+        models=models,
+        usage_edits=edits,
     )
 
 
-def _spans(body: bytes, *, options_too: bool) -> tuple[Span, ...]:
-    """Where the values stand that may have to change."""
+def _places(body: bytes, *, usage: bool, options: bool) -> tuple[tuple[Span, ...], tuple[tuple[int, int, bytes], ...]]:
+    """Where the model stands, and with `usage` the edits that ask for it. `options`: the body has stream options."""
     try:
-        return tuple(members(body, ("model", "stream_options") if options_too else ("model",)))
+        spans = members(body, ("model", "stream_options") if usage and options else ("model",))
     except RepeatedTooOften as error:
         raise InvalidRequest(f"{error.key} is given too often: give it once", error.key) from None
+    if not usage:
+        return tuple(spans), ()
+    models = tuple(span for span in spans if span.key == "model")
+    if not options:
+        at = models[0].end
+        return models, ((at, at, b',"stream_options":{"include_usage":true}'),)
+    return models, tuple((start, end, _asking(body[start:end])) for key, start, end in spans if key == "stream_options")
+
+
+def _asking(options: bytes) -> bytes:
+    """Stream options that ask for usage too."""
+    written = orjson.loads(options)
+    kept = written if isinstance(written, dict) else {}  # null, or the lesser of repeated keys
+    return orjson.dumps({**kept, "include_usage": True})
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> str:

@@ -188,8 +188,8 @@ def calls_of(run: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize(
     "filling",
-    [b"[],", b'{"a":[]},', b'"x","\\u00e9\\"",', b"[[[[[[[[[[]]]]]]]]]],"],
-    ids=["lists", "objects", "texts", "nested"],
+    [b"[],", b'{"a":[]},', b'"x","\\u00e9\\"",', b"[[[[[[[[[[]]]]]]]]]],", b'{"model":1},'],
+    ids=["lists", "objects", "texts", "nested", "names"],
 )
 @pytest.mark.parametrize(
     "around",
