@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast soak check format lock weights clean
+.PHONY: help install demo drill test test-fast soak check format lock weights clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 demo: install ## two local models and a gateway in front of them: the quick start
 	$(BIN)/stanchion demo
+
+drill: install ## break providers on purpose, and judge what callers get
+	$(BIN)/stanchion drill providers
 
 weights: install ## get the weights of the local models (98 MB, once)
 	$(BIN)/stanchion demo --fetch-only

@@ -28,10 +28,11 @@ examples:
   stanchion check --config stanchion.yaml  every problem of a settings file, with its line
   stanchion serve --config stanchion.yaml  run the gateway
   stanchion status                         how the targets of the running gateway are
+  stanchion drill providers                what callers get while providers fail, seen on this machine
 
 exit codes:
   0  done, and the answer is yes
-  1  the answer is no: broken settings, a route without a usable target, a failed demo
+  1  the answer is no: broken settings, a route without a usable target, a failed demo or drill
   2  wrong usage, or the thing asked for could not be reached or set up
   3  serve: an address is taken
 `stanchion COMMAND --help` says more about each.
@@ -87,6 +88,21 @@ exit codes:
   0  ended with Ctrl-C, or the walk went as it should
   1  the walk did not
   2  the demo could not be set up: the message says what to do
+"""
+_DRILL_EPILOG = """\
+examples:
+  stanchion drill list                            the drills and their rows
+  stanchion drill providers                       16 faults and more of providers, with a verdict for each
+  stanchion drill providers --row 8,9 --json      some rows, as one JSON object
+  stanchion drill providers --commit complete     answers held to their end only
+  stanchion drill providers --real-time           silences of 120 s are 120 s: takes two minutes
+
+Nothing but this machine's loopback is contacted, and no running gateway is touched.
+
+exit codes:
+  0  no row fails
+  1  a row fails: the table says what was seen
+  2  the drill could not be run
 """
 
 
@@ -176,6 +192,15 @@ def _demo(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str,
     return run_demo(DemoOptions(**{name: getattr(options, name) for name in names}), terminal, environ)
 
 
+def _drill(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
+    from gateway.drill.command import DrillOptions, run_list, run_providers
+
+    if options.name == "list":
+        return run_list(terminal, json=options.json)
+    names = ("commit", "rows", "real_time", "json")
+    return run_providers(DrillOptions(**{name: getattr(options, name) for name in names}), terminal)
+
+
 def _load(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> Settings | None:
     """The settings of `--config`, or None after its problems were printed."""
     from gateway.settings.load import load
@@ -240,6 +265,15 @@ def _parser() -> argparse.ArgumentParser:
         help="time until a dead model comes back (default: 20; with --walk: 8)",
     )  # fmt: skip
     demo.add_argument("--json", action="store_true", help="with --walk: one object with what was seen")
+
+    drill = _command(commands, "drill", _drill, "break things on purpose and judge what callers get", _DRILL_EPILOG)
+    drill.add_argument("name", choices=("list", "providers"), metavar="NAME", help="list, or the drill: providers")
+    drill.add_argument(
+        "--commit", choices=("first_output", "complete"), help="one way to commit streamed answers (default: both)"
+    )
+    drill.add_argument("--row", type=_rows, dest="rows", metavar="N[,N]", help="these rows only (default: all)")
+    drill.add_argument("--real-time", action="store_true", help="real durations (default: time runs faster)")
+    drill.add_argument("--json", action="store_true", help='an object: {"name", "ok", "figures", "seconds", "rows"}')
     return parser
 
 
@@ -269,6 +303,13 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: write a number from 0 to 65535")
     return int(text)
+
+
+def _rows(text: str) -> tuple[int, ...]:
+    numbers = text.split(",")
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} names no rows: write numbers with commas between, such as 8,9,14")
+    return tuple(int(number) for number in numbers)
 
 
 def _seconds(text: str) -> float:

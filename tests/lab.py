@@ -195,10 +195,10 @@ def settings(values: Json) -> Settings:
 
 
 @asynccontextmanager
-async def lab(values: Json, clock: Clock | None = None) -> AsyncIterator[Lab]:
+async def lab(values: Json, clock: Clock | None = None, random: Random | None = None) -> AsyncIterator[Lab]:
     """A gateway with these settings on ports of its own; without a clock it runs on the machine's."""
     out = io.StringIO()
-    server = Server(build(settings(values), out, clock=clock, random=NoJitter()))
+    server = Server(build(settings(values), out, clock=clock, random=random or NoJitter()))
     try:
         await server.start()
         async with aiohttp.ClientSession() as session:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.http1 import MalformedRequest, Request, RequestReader, chunk, response_head
+from gateway.drill.provider.http1 import MalformedRequest, Request, RequestReader, chunk, response_head
 
 WIRE = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nX-Two: 1\r\nx-two:  2 \r\n"

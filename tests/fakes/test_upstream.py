@@ -211,6 +211,18 @@ async def test_a_strict_provider_refuses_what_a_real_one_does(
         assert (code, taken["choices"][0]["message"]["content"]) == (200, "taken")
 
 
+async def test_a_strict_provider_with_a_key_refuses_every_other(client: aiohttp.ClientSession) -> None:
+    async with Upstream("strict", strict=True, key="sk-right") as p:
+        p.script(answer("taken"))
+        for given, code in (("Bearer sk-wrong", 401), ("sk-right", 401), ("Bearer sk-right", 200)):
+            body = {"model": "m1", "messages": MESSAGES}
+            sent = client.post(f"{p.base_url}/chat/completions", json=body, headers={"Authorization": given})
+            async with sent as response:
+                assert response.status == code
+        assert p.refused == ["Incorrect API key provided."] * 2
+        assert p.script_left == 0
+
+
 # Connections, and going away
 
 

@@ -1,0 +1,1 @@
+"""The fault laboratory: faults played at a real gateway on loopback, and a verdict for each."""
