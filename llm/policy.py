@@ -28,6 +28,7 @@ class BreakerPolicy(Policy):
     cooldown: Duration = Field(
         10.0, gt=0, description="Time open before one probe; the real one is 1 to 1.25 times it."
     )
+    successes: Count = Field(1, ge=1, description="Good probes in a row that close it again.")
 
 
 class HoldsPolicy(Policy):

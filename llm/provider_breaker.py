@@ -42,7 +42,8 @@ class ProviderBreaker:
     """The breaker of one provider, and the watch over those of its targets.
 
     `told` is called when one of them has opened or closed, with the name of a target or of the provider, and `open` or
-    `closed`.
+    `closed`. For a change of settings there are `target` (a new one), `forget` (one that is gone), `retune` (the
+    provider's own numbers) and `CircuitBreaker.retune` (a target's).
     """
 
     def __init__(
@@ -60,15 +61,27 @@ class ProviderBreaker:
         self._targets: dict[str, CircuitBreaker] = {}
 
     def target(self, name: str, model: str, policy: BreakerPolicy) -> CircuitBreaker:
-        """A new breaker for a target of this provider."""
+        """A new breaker for a target of this provider, in the place of one of that name."""
         breaker = CircuitBreaker(name, policy, self._now, self._random, self._changed)
         self._targets[name], self._models[name] = breaker, model
         return breaker
 
+    def forget(self, name: str) -> None:
+        """The target is no longer one of this provider's; attempts on it that are under way settle without being heard."""
+        self._targets.pop(name, None)
+        self._models.pop(name, None)
+
+    def retune(self, policy: BreakerPolicy) -> None:
+        """Other numbers for the provider's own breaker; its state stays. See `CircuitBreaker.retune`."""
+        self.breaker.retune(policy)
+
     def _changed(self, breaker: CircuitBreaker) -> None:
-        if breaker is not self.breaker and breaker.settled == "open":
-            failing = {self._models[name] for name, other in self._targets.items() if other.is_failing}
-            if len(failing) >= _MODELS:
-                self.breaker.trip()
+        if breaker is not self.breaker:
+            if self._targets.get(breaker.name) is not breaker:
+                return  # it was forgotten, or is another one now
+            if breaker.settled == "open" and not breaker.learned:  # who saw an attempt fail decides for the provider
+                failing = {self._models[name] for name, other in self._targets.items() if other.is_failing}
+                if len(failing) >= _MODELS:
+                    self.breaker.trip()
         if self._told is not None:
             self._told(breaker.name, breaker.settled)

@@ -19,8 +19,9 @@ _BUCKETS = 20
 class SlidingWindow(pybreaker.CircuitBreakerStorage):
     """Samples of the last `window_s` seconds, counted in twenty buckets.
 
-    `opened` is called at each opening. `generation` grows with every change of state: a result that began under an
-    earlier one is not a sample any more.
+    `opened` is called at each opening, while `state` is still the one before. `generation` grows with every change of
+    state and every probe: a result that began under an earlier one is not a sample any more. `closed` is `state` in the
+    form that every request reads.
     """
 
     def __init__(
@@ -37,8 +38,17 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
         self._width = window_s / _BUCKETS
         self._buckets: deque[list[float]] = deque()  # [start, good, failed]
         self._state = pybreaker.STATE_CLOSED
+        self.closed = True
         self.generation = 0
+        self._successes = 0
         self._opened = opened
+
+    def retune(self, *, window_s: float, minimum: int, failure_ratio: float) -> None:
+        """Other numbers from now on. Samples older than the window are gone, to within a twentieth of the old one; state
+        and generation stay, and the next failure is the first to be judged by the new numbers."""
+        self._window_s, self._minimum, self._failure_ratio = window_s, minimum, failure_ratio
+        self._width = window_s / _BUCKETS
+        self._recent()
 
     @property
     def samples(self) -> int:
@@ -57,7 +67,8 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
         if state != self._state:
             self._state = state
             self.generation += 1
-            if state == pybreaker.STATE_CLOSED:
+            self.closed = state == pybreaker.STATE_CLOSED
+            if self.closed:
                 self._buckets.clear()
 
     def increment_counter(self) -> None:
@@ -72,14 +83,16 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
         return int(samples >= self._minimum and self.failures >= self._failure_ratio * samples)
 
     def increment_success_counter(self) -> None:
-        """One good probe closes; nothing to count."""
+        self._successes += 1
 
     def reset_success_counter(self) -> None:
-        """See `increment_success_counter`."""
+        """pybreaker calls it as a breaker opens, closes and half-opens."""
+        self._successes = 0
 
     @property
     def success_counter(self) -> int:
-        return 1
+        """Good probes in a row."""
+        return self._successes
 
     @property
     def opened_at(self) -> datetime | None:
@@ -98,5 +111,6 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
     def _bucket(self) -> list[float]:
         now = self._now()
         if not self._buckets or now >= self._buckets[-1][0] + self._width:
+            self._recent()  # where nobody reads and nothing fails, this alone keeps the buckets few
             self._buckets.append([now, 0, 0])
         return self._buckets[-1]

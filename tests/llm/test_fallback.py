@@ -181,8 +181,11 @@ async def test_a_request_whose_time_is_over_asks_nobody(clock: ManualClock) -> N
 
 
 async def test_the_last_failure_is_told_when_the_breaker_opens_between_two_tries(clock: ManualClock) -> None:
-    one = house(clock, [error(503), error(503)], retries=1, breaker=BreakerPolicy(minimum=1, cooldown=9))
-    task = await driven(one)
+    one = house(clock, [error(503), error(503)], retries=1, breaker=BreakerPolicy(minimum=9, cooldown=9))
+    task = asyncio.get_running_loop().create_task(read(one))
+    await clock.run(0.1)
+    one.targets["p"].breaker.trip()
+    await clock.run(1)
     with pytest.raises(RouteFailed) as caught:
         await task
     assert [(record.target, record.outcome, record.skip) for record in caught.value.trail.records] == [

