@@ -74,6 +74,7 @@ class CircuitBreaker:
             window_s=policy.window,
             minimum=policy.minimum,
             failure_ratio=policy.failure_ratio,
+            consecutive=policy.consecutive,
             now=now,
             opened=self._opened,
         )
@@ -140,7 +141,12 @@ class CircuitBreaker:
         """
         self._window_s, self._cooldown_s = policy.window, policy.cooldown
         self._breaker.success_threshold = policy.successes
-        self._window.retune(window_s=policy.window, minimum=policy.minimum, failure_ratio=policy.failure_ratio)
+        self._window.retune(
+            window_s=policy.window,
+            minimum=policy.minimum,
+            failure_ratio=policy.failure_ratio,
+            consecutive=policy.consecutive,
+        )
 
     def apply(self, state: State, age_s: float, *, again: bool = False) -> bool:
         """Take over what another replica saw of the same target: that it opened or closed, `age_s` seconds ago.

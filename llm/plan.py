@@ -76,7 +76,7 @@ def limits(route: RouteSpec, stop: Stop, call: Call, commit: Commit, left_s: flo
     if others_left and (commit.whole or not call.stream):
         cut -= min(timeouts.first_output, left_s / 2)
     return Limits(
-        connect_s=min(timeouts.connect, left_s),
+        connect_s=timeouts.connect,  # the deadline cuts it as it cuts everything, and is no fault of the target
         first_output_s=timeouts.first_output if others_left else None,
         idle_s=timeouts.idle,
         total_s=timeouts.total,

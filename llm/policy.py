@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, SecretStr, TypeAdapter, WithJsonSch
 
 from llm.commit import FIRST_OUTPUT, Commit
 from llm.commit import parse as parse_commit
+from llm.proxy import parse as parse_proxy
 from quota.policy import QuotaPolicy
 from stanchion.model import Policy
 from stanchion.units import Count, Duration, Share, Size
@@ -25,6 +26,9 @@ class BreakerPolicy(Policy):
     window: Duration = Field(30.0, gt=0, description="How far back attempts count.")
     minimum: Count = Field(5, ge=1, description="Attempts in the window below which the breaker stays closed.")
     failure_ratio: Share = Field(0.5, gt=0, description="Share of failed attempts at which it opens.")
+    consecutive: Count = Field(
+        5, ge=1, description="Failures in a row at which it opens whatever the share; never below the minimum."
+    )
     cooldown: Duration = Field(
         10.0, gt=0, description="Time open before one probe; the real one is 1 to 1.25 times it."
     )
@@ -125,6 +129,10 @@ class ProviderPolicy(Policy):
     headers: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Headers sent with every request to the provider."
     )
+    proxy: SecretStr | None = Field(None, description="URL of an HTTP proxy on the way; an empty text means none.")
+    ca_file: str | None = Field(
+        None, description="Certificates in PEM that are trusted in place of the system's; an empty text means none."
+    )
     max_connections: Count = Field(512, gt=0, description="Connections to the provider at once.")
     max_connection_age: Duration = Field(300.0, gt=0, description="Age at which an idle connection is not used again.")
     pool_wait: Duration = Field(1.0, gt=0, description="Longest wait for a free connection of the pool.")
@@ -147,6 +155,13 @@ class ProviderPolicy(Policy):
         if parts.query or parts.fragment:
             raise ValueError("the URL carries a query or a fragment: leave both out")
         return value.rstrip("/")
+
+    @field_validator("proxy")
+    @classmethod
+    def _is_proxy(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_proxy(value.get_secret_value())
+        return value
 
 
 Capability = Literal["tools", "vision", "audio", "json_schema", "logprobs"]

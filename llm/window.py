@@ -1,8 +1,9 @@
 """The sliding window of a breaker, in the storage interface of pybreaker.
 
 pybreaker opens a closed breaker when the storage's `counter` reaches `fail_max`, after each failure. Here `fail_max` is 1
-and the counter is 1 exactly when the window holds enough samples and enough of them failed. A success arrives as
-`reset_counter`. Times are monotonic and injected; pybreaker's own wall clock is not used.
+and the counter is 1 exactly when the window holds enough samples and enough of them failed, or enough in a row at its end:
+after hours of health a share alone would notice an outage only when failures outnumber what went well before. A success
+arrives as `reset_counter`. Times are monotonic and injected; pybreaker's own wall clock is not used.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
         window_s: float,
         minimum: int,
         failure_ratio: float,
+        consecutive: int,
         now: Callable[[], float],
         opened: Callable[[], None],
     ) -> None:
         super().__init__("sliding-window")
         self._window_s, self._minimum, self._failure_ratio, self._now = window_s, minimum, failure_ratio, now
+        self._consecutive, self._row = consecutive, 0
         self._width = window_s / _BUCKETS
         self._buckets: deque[list[float]] = deque()  # [start, good, failed]
         self._state = pybreaker.STATE_CLOSED
@@ -43,10 +46,11 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
         self._successes = 0
         self._opened = opened
 
-    def retune(self, *, window_s: float, minimum: int, failure_ratio: float) -> None:
+    def retune(self, *, window_s: float, minimum: int, failure_ratio: float, consecutive: int) -> None:
         """Other numbers from now on. Samples older than the window are gone, to within a twentieth of the old one; state
         and generation stay, and the next failure is the first to be judged by the new numbers."""
         self._window_s, self._minimum, self._failure_ratio = window_s, minimum, failure_ratio
+        self._consecutive = consecutive
         self._width = window_s / _BUCKETS
         self._recent()
 
@@ -70,17 +74,21 @@ class SlidingWindow(pybreaker.CircuitBreakerStorage):
             self.closed = state == pybreaker.STATE_CLOSED
             if self.closed:
                 self._buckets.clear()
+                self._row = 0
 
     def increment_counter(self) -> None:
         self._bucket()[2] += 1
+        self._row += 1
 
     def reset_counter(self) -> None:
         self._bucket()[1] += 1
+        self._row = 0
 
     @property
     def counter(self) -> int:
-        samples = self.samples
-        return int(samples >= self._minimum and self.failures >= self._failure_ratio * samples)
+        samples, failures = self.samples, self.failures
+        row = min(self._row, failures)  # those that are still in the window
+        return int(samples >= self._minimum and (failures >= self._failure_ratio * samples or row >= self._consecutive))
 
     def increment_success_counter(self) -> None:
         self._successes += 1

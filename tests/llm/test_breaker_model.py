@@ -21,6 +21,7 @@ POLICIES = st.builds(
     window=st.sampled_from([5.0, 30.0, 300.0]),
     minimum=st.integers(1, 6),
     failure_ratio=st.sampled_from([0.01, 0.5, 1.0]),
+    consecutive=st.sampled_from([1, 3, 5, 1000]),
     cooldown=st.sampled_from([4.0, 10.0]),
     successes=st.integers(1, 3),
 )
@@ -65,8 +66,11 @@ class Model:
 
     @property
     def too_bad(self) -> bool:
-        total = len(self.samples)
-        return total >= self.policy.minimum and self.failures >= self.policy.failure_ratio * total
+        total, row = len(self.samples), 0
+        for _, failed in self.samples:
+            row = row + 1 if failed else 0
+        bad = self.failures >= self.policy.failure_ratio * total or row >= self.policy.consecutive
+        return total >= self.policy.minimum and bad
 
     def change(self, *, closed: bool, at: float) -> None:
         self.closed, self.since, self.good_probes = closed, at, 0

@@ -115,9 +115,11 @@ def test_the_limits_of_an_attempt(
     assert (found.first_output_s, found.total_s, found.deadline_cut_s, found.idle_s) == (first_output, total, cut, 15)
 
 
-def test_a_connection_takes_no_longer_than_what_is_left() -> None:
+def test_what_is_left_of_the_deadline_does_not_shorten_the_connect_limit() -> None:
+    """It would blame the target for a caller's haste; the deadline's own cut does not."""
     assert limits(60, others_left=False, stream=False).connect_s == 3
-    assert limits(0.5, others_left=False, stream=False).connect_s == 0.5
+    assert limits(0.5, others_left=False, stream=False).connect_s == 3
+    assert limits(0.5, others_left=False, stream=False).deadline_cut_s == 0.5
 
 
 def test_the_time_that_is_fair_is_bounded_by_the_routes_own_deadline_and_not_by_a_callers() -> None:

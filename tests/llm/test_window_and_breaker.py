@@ -93,6 +93,12 @@ def test_C01_one_of_one_opens_nothing_and_three_of_five_do() -> None:
         (2, 0.01, [S] * 100 + [F], "closed"),
         (5, 0.5, [F, F, F, F, N, N, N], "closed"),
         (5, 0.5, [F, F, F, F, S], "closed"),
+        (5, 0.5, [S] * 300 + [F] * 4, "closed"),
+        (5, 0.5, [S] * 300 + [F] * 5, "open"),
+        (5, 0.5, [S] * 300 + [F, F, N, F, F, F], "open"),
+        (5, 0.5, [S] * 300 + [F, F, F, S, F, F], "closed"),
+        (9, 0.5, [F] * 8, "closed"),
+        (9, 0.9, [S, S, S, S, F, F, F, F, F], "open"),
     ],
 )
 def test_the_share_and_the_minimum(minimum: int, ratio: float, verdicts: list[Verdict], state: State) -> None:
@@ -121,7 +127,7 @@ def test_samples_leave_the_window() -> None:
 def test_the_window_counts_what_is_young(samples: list[tuple[float, bool]]) -> None:
     """Exact but for the width of one bucket, a twentieth of the window."""
     clock = ManualClock()
-    window = SlidingWindow(window_s=60, minimum=1, failure_ratio=1, now=clock.now, opened=lambda: None)
+    window = SlidingWindow(window_s=60, minimum=1, failure_ratio=1, consecutive=9, now=clock.now, opened=lambda: None)
     noted: list[tuple[float, bool]] = []
     for pause, failed in samples:
         clock.advance(pause)
