@@ -6,6 +6,8 @@ from typing import Protocol
 
 from gateway.http_errors import HttpError
 from llm.dialects import openai_request
+from llm.dialects.openai_assemble import assemble
+from llm.dialects.openai_request import ChatCall
 from llm.request import Call
 
 
@@ -14,6 +16,12 @@ class CallerDialect(Protocol):
 
     def read(self, body: bytes) -> Call:
         """Read a request. Raises InvalidRequest."""
+
+    def streamed(self, call: Call) -> Call:
+        """A plain request as one for a stream, usage included."""
+
+    def assembled(self, events: bytes) -> bytes:
+        """The body of a plain answer from a whole stream."""
 
     def error_body(self, error: HttpError) -> bytes:
         """An error in place of an answer."""
@@ -30,6 +38,12 @@ class OpenAiCaller:
 
     def read(self, body: bytes) -> Call:
         return openai_request.read(body)
+
+    def streamed(self, call: Call) -> Call:
+        return call.streamed() if isinstance(call, ChatCall) else call
+
+    def assembled(self, events: bytes) -> bytes:
+        return assemble(events)
 
     def error_body(self, error: HttpError) -> bytes:
         return error.body()

@@ -27,6 +27,9 @@ from llm.errors import AttemptFailed, Failure
 from llm.sse import EventSplitter, EventTooLarge, read_event
 
 DONE = b"data: [DONE]\n\n"
+_NOTHING_SAID = b":\n\n"
+"""In place of a provider's own events that hold no JSON: OpenAI's SDKs parse every event, whatever its name, and fail."""
+
 _EMPTY_FINISH = re.compile(rb'(?<!\\)"finish_reason"\s*:\s*""')
 _STOP_FINISH = re.compile(rb'(?<!\\)"finish_reason"\s*:\s*"stop"')
 _OWN_EVENTS = ("", "message")
@@ -91,13 +94,13 @@ class ChatStreamReader:
             self._pass(raw)
             return
         if data.strip() == b"[DONE]":
-            self._done(raw)
+            self._done(raw if data == b"[DONE]" else DONE)
             return
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
             if _foreign(name):
-                self._pass(raw)
+                self._pass(_NOTHING_SAID)
                 return
             raise AttemptFailed(bad_response("the provider's stream holds an event that is not JSON")) from None
         if _foreign(name) and not (isinstance(chunk, dict) and (chunk.get("error") or "choices" in chunk)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -35,7 +35,8 @@ _DATA_URL = re.compile(rb'"data:[^"]{256,}"')
 @dataclass(frozen=True, slots=True)
 class ChatCall:
     """A chat completion as the caller sent it. `usage_asked`: the caller wants the usage chunk of a stream. `stops`: it gave
-    stop sequences. `models`: where the model's name stands. `usage_edits`: what asks for the usage that it did not ask for.
+    stop sequences. `models`: where the model's name stands. `edits`: what asks for the usage, or the stream, that it did not
+    ask for. `written`: which fields of a stream the body has. `streamable`: a stream can stand for the plain answer.
     """
 
     body: bytes = field(repr=False)
@@ -48,7 +49,9 @@ class ChatCall:
     stops: bool
     needs: frozenset[str]
     models: tuple[Span, ...] = field(repr=False)
-    usage_edits: tuple[tuple[int, int, bytes], ...] = field(repr=False)
+    edits: tuple[tuple[int, int, bytes], ...] = field(repr=False)
+    written: tuple[str, ...]
+    streamable: bool
 
     @property
     def size(self) -> int:
@@ -58,8 +61,25 @@ class ChatCall:
         """The caller's bytes with the model replaced and, in a stream, usage asked for. Nothing else changes."""
         name = orjson.dumps(model)
         edits = [(start, end, name) for _, start, end in self.models]
-        edits += self.usage_edits
+        edits += self.edits
         return splice(self.body, edits)
+
+    def streamed(self) -> ChatCall:
+        """The same plain call, asked for as a stream that tells its usage.
+
+        It is the call itself where that is a stream already, or where a stream cannot stand for it (`streamable`).
+        """
+        if self.stream or not self.streamable:
+            return self
+        try:
+            spans = members(self.body, self.written) if self.written else []
+        except RepeatedTooOften:
+            return self  # the provider says what it takes
+        values = {"stream": b"true", "stream_options": b'{"include_usage":true}'}
+        edits = [(start, end, values[key]) for key, start, end in spans]
+        added = b"".join(b',"%b":%b' % (key.encode(), values[key]) for key in values if key not in self.written)
+        at = self.models[0].end
+        return replace(self, stream=True, usage_asked=True, edits=(*edits, (at, at, added)))
 
 
 def read(body: bytes) -> ChatCall:
@@ -98,7 +118,9 @@ def read(body: bytes) -> ChatCall:
         stops=bool(value.get("stop")),
         needs=_needs(value, messages),
         models=models,
-        usage_edits=edits,
+        edits=edits,
+        written=tuple(key for key in ("stream", "stream_options") if key in value),
+        streamable=_streams(value),
     )
 
 
@@ -177,6 +199,16 @@ def _parts(messages: list[Any]) -> Iterator[dict[str, Any]]:
         for part in content if isinstance(content, list) else ():
             if isinstance(part, dict):
                 yield part
+
+
+def _streams(value: dict[str, Any]) -> bool:
+    """Whether a plain call has the same answer as a stream. Spoken output streams as `pcm16` only; and stream options are
+    refused in a plain call, which a stream would hide."""
+    audio, modalities = value.get("audio"), value.get("modalities")
+    spoken = bool(audio) or (isinstance(modalities, list) and "audio" in modalities)
+    if spoken and not (isinstance(audio, dict) and audio.get("format") == "pcm16"):
+        return False
+    return value.get("stream_options") is None
 
 
 def _needs(value: dict[str, Any], messages: list[Any]) -> frozenset[str]:

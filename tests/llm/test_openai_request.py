@@ -160,6 +160,62 @@ def test_repeated_stream_options_are_no_trouble() -> None:
     assert json.loads(changed)["stream_options"] == {"a": 1, "include_usage": True}
 
 
+@pytest.mark.parametrize(
+    ("sent", "streamed"),
+    [
+        (
+            b'{ "model" : "r", "messages":[1], "x":1.0 }',
+            b'{ "model" : "p","stream":true,"stream_options":{"include_usage":true}, "messages":[1], "x":1.0 }',
+        ),
+        (
+            b'{"model":"r","messages":[1],"stream" : false }',
+            b'{"model":"p","stream_options":{"include_usage":true},"messages":[1],"stream" : true }',
+        ),
+        (
+            b'{"stream":null,"messages":[{"stream":false}],"stream_options":null,"model":"r"}',
+            b'{"stream":true,"messages":[{"stream":false}],"stream_options":{"include_usage":true},"model":"p"}',
+        ),
+        (
+            b'{"model":"r","messages":[1],"stream":true,"str\\u0065am":false,"model":"q"}',
+            b'{"model":"p","stream_options":{"include_usage":true},"messages":[1],"stream":true,'
+            b'"str\\u0065am":true,"model":"p"}',
+        ),
+    ],
+)
+def test_a_plain_call_as_a_stream(sent: bytes, streamed: bytes) -> None:
+    call = read(sent)
+    asked = call.streamed()
+    assert (call.stream, asked.stream, asked.usage_asked) == (False, True, True)
+    assert asked.body_for("p") == streamed
+    assert (asked.model, asked.input_tokens, asked.output_cap) == (call.model, call.input_tokens, call.output_cap)
+    assert call.body_for("r") == sent.replace(b'"q"', b'"r"')
+    assert asked.streamed() is asked
+
+
+@pytest.mark.parametrize(
+    ("fields", "streams"),
+    [
+        ({"stream_options": {"include_usage": True}}, False),
+        ({"stream_options": {}}, False),
+        ({"stream_options": None}, True),
+        ({"modalities": ["text", "audio"], "audio": {"format": "wav"}}, False),
+        ({"modalities": ["audio"]}, False),
+        ({"modalities": ["text", "audio"], "audio": {"format": "pcm16"}}, True),
+        ({"modalities": ["text"]}, True),
+        ({"modalities": "odd"}, True),
+    ],
+)
+def test_a_stream_stands_for_a_plain_call_where_it_can(fields: dict[str, Any], streams: bool) -> None:
+    call = read(body(**fields))
+    assert call.streamed().stream is streams
+    assert streams or call.streamed() is call
+
+
+def test_a_plain_call_with_stream_repeated_without_end_stays_plain() -> None:
+    call = read(body()[:-1] + b',"stream":false' * 1000 + b"}")
+    assert call.streamed() is call
+
+
 extras = st.dictionaries(
     st.sampled_from(["temperature", "user", "tools", "metadata", "model_hint", "stream_option", "seed"]),
     st.recursive(
@@ -180,6 +236,13 @@ def test_unknown_fields_survive(fields: dict[str, Any], stream: bool, model: str
     options = {"stream_options": {"include_usage": True}} if stream else {}
     changed = {**fields, "model": model, "messages": MESSAGES, "stream": stream, **options}
     assert json.loads(call.body_for(model)) == changed
+
+
+@given(extras, st.sampled_from([{}, {"stream": False}, {"stream": None}]))
+def test_unknown_fields_survive_a_plain_call_as_a_stream(fields: dict[str, Any], stream: dict[str, Any]) -> None:
+    sent = orjson.dumps({**stream, **fields, "model": "r", "messages": MESSAGES})
+    changed = {**fields, "model": "p", "messages": MESSAGES, "stream": True, "stream_options": {"include_usage": True}}
+    assert json.loads(read(sent).streamed().body_for("p")) == changed
 
 
 @pytest.mark.parametrize(
