@@ -1,4 +1,4 @@
-"""The admin address: metrics and the state of targets and routes."""
+"""The admin address: metrics, the state of targets and routes, and reloads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from gateway.callers import from_elsewhere
 from gateway.http_errors import HttpError
 from gateway.metrics import CONTENT_TYPE
+from gateway.reload import Reloader
 from gateway.service import Service
 from llm.errors import Failure
 from llm.target import Target
@@ -20,18 +22,17 @@ from stanchion import __version__
 class Admin:
     """Handlers of the admin address."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        token = service.settings.gateway.admin_token
-        self._token = token.get_secret_value().encode() if token is not None else None
+    def __init__(self, service: Service, reloader: Reloader) -> None:
+        self._service, self._reloader = service, reloader
 
     def allow(self, request: web.Request) -> None:
         """Raises HttpError 401 without the token, where one is set."""
-        if self._token is None:
+        token = self._service.settings.gateway.admin_token
+        if token is None:
             return
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(
-            given.strip().encode("utf-8", "surrogateescape"), self._token
+            given.strip().encode("utf-8", "surrogateescape"), token.get_secret_value().encode()
         ):
             message = "the admin token is missing or wrong: send it as Authorization: Bearer"
             raise HttpError(401, "unauthorized", message, retry=False)
@@ -43,6 +44,7 @@ class Admin:
         service = self._service
         body = {
             "version": __version__,
+            "settings_version": service.settings.version,
             "region": service.settings.gateway.region,
             "uptime_s": round(service.clock.now() - service.started_at, 1),
             "draining": service.draining,
@@ -50,6 +52,15 @@ class Admin:
             "routes": [self._route(name) for name in service.routes],
         }
         return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+    async def reload(self, request: web.Request) -> web.Response:
+        """Read the settings again. It goes on should the caller leave."""
+        if self._service.settings.gateway.admin_token is None and from_elsewhere(request.headers):
+            message = "an admin address without a token obeys no web pages of other sites: set gateway.admin_token"
+            raise HttpError(403, "forbidden", message, retry=False)
+        result = await self._reloader.reload("admin")
+        body = orjson.dumps(result.as_dict())
+        return web.Response(body=body, status=200 if result.applied else 422, content_type="application/json")
 
     def _target(self, target: Target) -> dict[str, Any]:
         service, spec = self._service, target.spec

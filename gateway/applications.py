@@ -14,6 +14,7 @@ from gateway.admin import Admin
 from gateway.chat import ChatCompletions
 from gateway.http_errors import HttpError
 from gateway.log import Log, place_of
+from gateway.reload import Reloader
 from gateway.server import SERVER
 from gateway.service import Service
 from stanchion import __version__
@@ -40,9 +41,9 @@ def public(service: Service) -> web.Application:
     )
 
 
-def admin(service: Service) -> web.Application:
+def admin(service: Service, reloader: Reloader) -> web.Application:
     """What operators reach; everything but the health checks asks for the token where one is set."""
-    handlers, health = Admin(service), Health(service)
+    handlers, health = Admin(service, reloader), Health(service)
 
     def guarded(handler: Handler) -> Handler:
         async def with_token(request: web.Request) -> web.StreamResponse:
@@ -58,6 +59,7 @@ def admin(service: Service) -> web.Application:
             "/readyz": {"GET": health.ready},
             "/metrics": {"GET": guarded(handlers.metrics)},
             "/admin/v1/targets": {"GET": guarded(handlers.targets)},
+            "/admin/v1/reload": {"POST": guarded(handlers.reload)},
         },
         service.log,
     )
@@ -96,7 +98,8 @@ class Models:
         return _json(_model(name))
 
     def _names(self, request: web.Request) -> Sequence[str]:
-        return self._service.routes_of(self._service.callers.identify(request.headers))
+        live = self._service.live
+        return live.routes_of(live.callers.identify(request.headers))
 
 
 def _model(name: str) -> dict[str, Any]:

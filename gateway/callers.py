@@ -23,7 +23,8 @@ class Callers:
     def identify(self, headers: Mapping[str, str]) -> Caller:
         """The caller of a request. Raises HttpError 401, or 403 for a web page that uses a gateway without keys."""
         if not self._by_digest:
-            _refuse_web_pages(headers)
+            if from_elsewhere(headers):
+                raise web_page_forbidden()
             return LOCAL
         key = _key(headers)
         if key is None:
@@ -38,14 +39,14 @@ class Callers:
         return found
 
 
-def _refuse_web_pages(headers: Mapping[str, str]) -> None:
-    """Without keys, whoever reaches the loopback address may ask, and any page in a browser on this machine can.
+def from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Whether a web page of another site asks. Without keys, whoever reaches the loopback address may, and any page in a
+    browser on this machine can.
 
     Browsers name the page's origin with every POST, so a foreign one is refused; that holds against DNS rebinding too.
     """
     origin = headers.get("Origin")
-    if origin is not None and not _is_local(urlsplit(origin).hostname):
-        raise web_page_forbidden()
+    return origin is not None and not _is_local(urlsplit(origin).hostname)
 
 
 def _is_local(host: str | None) -> bool:

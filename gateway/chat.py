@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from aiohttp import web
 
@@ -12,6 +11,7 @@ from gateway import http_errors
 from gateway.body import LARGE, read_body
 from gateway.caller_dialect import CallerDialect, OpenAiCaller
 from gateway.http_errors import HttpError
+from gateway.live import Live
 from gateway.log import place_of
 from gateway.reply import Reply
 from gateway.request_headers import commit_of, deadline_of, priority_of, traceparent_of
@@ -19,6 +19,7 @@ from gateway.service import Service
 from gateway.settings.model import Caller
 from gateway.turn_recorder import TurnRecorder
 from llm.attempt import trail_header
+from llm.commit import COMPLETE
 from llm.errors import InvalidRequest, RouteFailed, StreamInterrupted
 from llm.fallback import Answering
 from llm.plan import allowed
@@ -36,17 +37,18 @@ class ChatCompletions:
         self._service, self._dialect = service, dialect or OpenAiCaller()
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        """One turn. Exactly one outcome record is written for it, whatever happens."""
-        service = self._service
+        """One turn, from beginning to end under the settings that hold as it begins. Exactly one outcome record is written
+        for it, whatever happens."""
+        service, live = self._service, self._service.live
         turn = TurnRecorder(service)
         reply = Reply(request, service.clock, self._dialect, turn)
         service.running.add(reply)
         try:
-            route, asked = await self._read(request, turn)
+            route, asked = await self._read(request, turn, live)
             service.metrics.turn_began(route.name)
             try:
-                respond = self._stream if asked.call.stream else self._plain
-                return await respond(route, asked, turn, reply)
+                respond = self._stream if turn.stream else self._plain
+                return await respond(live, route, asked, turn, reply)
             finally:
                 service.metrics.turn_left(route.name)
         except HttpError as error:
@@ -65,14 +67,14 @@ class ChatCompletions:
             service.running.discard(reply)
             reply.release()
 
-    async def _read(self, request: web.Request, turn: TurnRecorder) -> tuple[RouteSpec, LlmRequest]:
+    async def _read(self, request: web.Request, turn: TurnRecorder, live: Live) -> tuple[RouteSpec, LlmRequest]:
         """Everything that is checked before a target is asked. Raises HttpError."""
         service, headers = self._service, request.headers
-        caller = service.callers.identify(headers)
+        caller = live.callers.identify(headers)
         turn.caller = caller.name
         if service.draining:
             raise http_errors.draining()
-        limits = service.settings.gateway
+        limits = live.settings.gateway
         began = service.clock.now()
         body = await read_body(request, limits.max_body, limits.body_timeout)
         turn.waited_s = service.clock.now() - began
@@ -83,9 +85,11 @@ class ChatCompletions:
         except InvalidRequest as error:
             raise http_errors.invalid(error) from None
         turn.stream = call.stream
-        route = self._route(call.model, caller)
+        route = _route(call.model, caller, live)
         turn.route = route.name
         commit = commit_of(headers, route.stream.commit)
+        if route.stream.upstream == "always" and not call.stream:
+            call, commit = self._dialect.streamed(call), COMPLETE
         deadline_s = deadline_of(headers, route.deadline_s)
         return route, LlmRequest(
             id=turn.request_id,
@@ -97,37 +101,34 @@ class ChatCompletions:
             residency=allowed(caller.residency, route.residency),
         )
 
-    def _route(self, model: str, caller: Caller) -> RouteSpec:
-        route = self._service.routes.get(model)
-        if route is None:
-            raise http_errors.route_unknown(model, self._service.routes_of(caller))
-        if not caller.may_use(model):
-            raise http_errors.route_forbidden(model)
-        return route
-
-    def _ask(self, route: RouteSpec, asked: LlmRequest, turn: TurnRecorder) -> Answering:
-        answering = self._service.engine.routes[route.name].generate(asked)
+    def _ask(self, live: Live, route: RouteSpec, asked: LlmRequest, turn: TurnRecorder) -> Answering:
+        answering = live.engine.routes[route.name].generate(asked)
         turn.trail = answering.trail
         return answering
 
-    async def _plain(self, route: RouteSpec, asked: LlmRequest, turn: TurnRecorder, reply: Reply) -> web.StreamResponse:
+    async def _plain(
+        self, live: Live, route: RouteSpec, asked: LlmRequest, turn: TurnRecorder, reply: Reply
+    ) -> web.StreamResponse:
         try:
-            async with self._ask(route, asked, turn) as answer:
+            async with self._ask(live, route, asked, turn) as answer:
                 parts = []
                 while (batch := await answer.read()) is not None:
                     parts.append(batch.data)
         except (RouteFailed, StreamInterrupted) as error:
             return await reply.failed(error)
-        response = await reply.plain(_joined(parts), answer, asked.deadline_at)
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if asked.call.stream:  # the provider's stream, for a caller who wants none
+            body = self._dialect.assembled(body)
+        response = await reply.plain(body, answer, asked.deadline_at)
         turn.answered(answer)
         return response
 
     async def _stream(
-        self, route: RouteSpec, asked: LlmRequest, turn: TurnRecorder, reply: Reply
+        self, live: Live, route: RouteSpec, asked: LlmRequest, turn: TurnRecorder, reply: Reply
     ) -> web.StreamResponse:
         async with reply.stream(route.stream.heartbeat, asked.deadline_at) as out:
             try:
-                async with self._ask(route, asked, turn) as answer:
+                async with self._ask(live, route, asked, turn) as answer:
                     await out.begin(reply.headers_of(answer))
                     if out.early:
                         await out.write(self._dialect.trail_comment(trail_header(answer.records)))
@@ -141,6 +142,10 @@ class ChatCompletions:
             return response
 
 
-def _joined(parts: Sequence[bytes]) -> bytes:
-    """The body of a plain answer from what the provider sent."""
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def _route(model: str, caller: Caller, live: Live) -> RouteSpec:
+    route = live.routes.get(model)
+    if route is None:
+        raise http_errors.route_unknown(model, live.routes_of(caller))
+    if not caller.may_use(model):
+        raise http_errors.route_forbidden(model)
+    return route

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stanchion import __version__
 
@@ -28,11 +28,12 @@ examples:
   stanchion check --config stanchion.yaml  every problem of a settings file, with its line
   stanchion serve --config stanchion.yaml  run the gateway
   stanchion status                         how the targets of the running gateway are
+  stanchion reload                         have the running gateway take its settings file over
   stanchion drill providers                what callers get while providers fail, seen on this machine
 
 exit codes:
   0  done, and the answer is yes
-  1  the answer is no: broken settings, a route without a usable target, a failed demo or drill
+  1  the answer is no: broken or refused settings, a route without a usable target, a failed demo or drill
   2  wrong usage, or the thing asked for could not be reached or set up
   3  serve: an address is taken
 `stanchion COMMAND --help` says more about each.
@@ -70,6 +71,21 @@ The admin token comes from --token, else from STANCHION_ADMIN_TOKEN, else from t
 exit codes:
   0  every route has a target that can be tried
   1  a route has none: all its targets are held back or have an open breaker
+  2  no gateway could be asked
+"""
+_RELOAD_EPILOG = """\
+examples:
+  stanchion reload
+  stanchion reload --config stanchion.yaml
+  stanchion reload --admin http://10.0.0.7:8081 --json
+
+The gateway reads the file that it was started with, on its own machine and with its own environment, checks it in full,
+and takes it over as a whole or not at all. SIGHUP does the same, and so does a change of the file (gateway.watch).
+--config only says where the gateway is; the token comes as for `status`.
+
+exit codes:
+  0  the gateway runs with what the file says now
+  1  it refused the file and goes on with the old settings: each problem stands on a line, as `check` prints it
   2  no gateway could be asked
 """
 _DEMO_EPILOG = """\
@@ -134,7 +150,7 @@ def _serve(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str
     from gateway.serve import run
 
     try:
-        return run(settings)
+        return run(settings, environ)
     except OSError as error:
         terminal.error(f"the gateway cannot run: {error.strerror or error}")
         return CANNOT
@@ -156,30 +172,59 @@ def _check(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str
 def _status(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
     from gateway.console import admin, status
     from gateway.console.report import read_report
-    from gateway.policy import split_address
 
-    url, token = options.admin or admin.DEFAULT_ADMIN, options.token or environ.get("STANCHION_ADMIN_TOKEN")
-    if options.config is not None:
-        settings = _load(options, terminal, environ)
-        if settings is None:
-            return CANNOT
-        url = admin.url_of_address(*split_address(settings.gateway.admin))
-        if not token and settings.gateway.admin_token is not None:
-            token = settings.gateway.admin_token.get_secret_value()
-    try:
-        url = admin.admin_url(url)
-        answer = admin.fetch_targets(url, token)
-    except (ValueError, admin.AdminError) as error:
-        if options.json:
-            terminal.json({"ok": False, "error": str(error)})
-        terminal.error(str(error))
+    asked = _ask(admin.fetch_targets, options, terminal, environ)
+    if asked is None:
         return CANNOT
+    url, answer = asked
     report = read_report(answer)
     if options.json:
         terminal.json({**answer, "ok": report.ok})
     else:
         status.draw(report, terminal.out, source=url)
     return OK if report.ok else NO
+
+
+def _reload(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
+    from gateway.console import admin, reload
+
+    asked = _ask(admin.ask_reload, options, terminal, environ)
+    if asked is None:
+        return CANNOT
+    _, answer = asked
+    if options.json:
+        terminal.json(answer)
+    else:
+        reload.show(answer, terminal)
+    return OK if answer["applied"] else NO
+
+
+def _ask(
+    question: Callable[[str, str | None], dict[str, Any]],
+    options: argparse.Namespace,
+    terminal: Terminal,
+    environ: Mapping[str, str],
+) -> tuple[str, dict[str, Any]] | None:
+    """The running gateway's admin URL and its answer; None after it was said why there is none."""
+    from gateway.console import admin
+    from gateway.policy import split_address
+
+    url, token = options.admin or admin.DEFAULT_ADMIN, options.token or environ.get("STANCHION_ADMIN_TOKEN")
+    if options.config is not None:
+        settings = _load(options, terminal, environ)
+        if settings is None:
+            return None
+        url = admin.url_of_address(*split_address(settings.gateway.admin))
+        if not token and settings.gateway.admin_token is not None:
+            token = settings.gateway.admin_token.get_secret_value()
+    try:
+        url = admin.admin_url(url)
+        return url, question(url, token)
+    except (ValueError, admin.AdminError) as error:
+        if options.json:
+            terminal.json({"ok": False, "error": str(error)})
+        terminal.error(str(error))
+        return None
 
 
 def _demo(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
@@ -244,11 +289,14 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     status = _command(commands, "status", _status, "show the targets and routes of a running gateway", _STATUS_EPILOG)
-    where = status.add_mutually_exclusive_group()
-    where.add_argument("--admin", metavar="URL", help="the gateway's admin address (default: http://127.0.0.1:8081)")
-    _config(where)
-    status.add_argument("--token", metavar="TOKEN", help="the admin token (better: STANCHION_ADMIN_TOKEN)")
+    _running(status)
     status.add_argument("--json", action="store_true", help="the gateway's own JSON, and `ok`")
+
+    reload = _command(commands, "reload", _reload, "have a running gateway take its settings file over", _RELOAD_EPILOG)
+    _running(reload)
+    reload.add_argument(
+        "--json", action="store_true", help='an object: {"applied": …, "version": …, "problems": [as of `check`]}'
+    )
 
     demo = _command(commands, "demo", _demo, "the quick start: two local models and a gateway", _DEMO_EPILOG)
     demo.add_argument(
@@ -297,6 +345,14 @@ def _command(
 
 def _config(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
     parser.add_argument("--config", type=Path, required=required, metavar="FILE", help="the settings file (YAML)")
+
+
+def _running(parser: argparse.ArgumentParser) -> None:
+    """Where the running gateway is, and what it asks for."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--admin", metavar="URL", help="the gateway's admin address (default: http://127.0.0.1:8081)")
+    _config(where)
+    parser.add_argument("--token", metavar="TOKEN", help="the admin token (better: STANCHION_ADMIN_TOKEN)")
 
 
 def _port(text: str) -> int:

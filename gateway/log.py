@@ -20,8 +20,13 @@ class Log:
     """Writes lines to `out`. `wall` is Unix time. `lost` counts the lines that could not be written."""
 
     def __init__(self, policy: LogPolicy, wall: Callable[[], float], out: TextIO) -> None:
-        self._least, self._json, self._wall, self._out = _LEVELS[policy.level], policy.format == "json", wall, out
+        self._wall, self._out = wall, out
         self.lost = 0
+        self.follow(policy)
+
+    def follow(self, policy: LogPolicy) -> None:
+        """Write as `policy` says from the next line on."""
+        self._least, self._json = _LEVELS[policy.level], policy.format == "json"
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """One line; fields that are None are left out."""

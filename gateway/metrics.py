@@ -1,12 +1,13 @@
 """Metrics: written from outcome and attempt records, and read from the live targets when they are scraped.
 
 Every label comes from the settings or from a fixed set, and every series that can be named beforehand is there with 0
-from the start, so that the first error of a kind is seen as an increase.
+from the start, so that the first error of a kind is seen as an increase. A reload adds the series of its names. Counters
+never go down: those of names that are gone stay; what is read live (states, levels, turns under way) goes with its owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -16,11 +17,10 @@ from prometheus_client.registry import Collector
 
 from availability.outcome import Outcome
 from gateway import process_metrics
+from gateway.live import Live
 from gateway.turn import OutcomeRecord
 from llm.attempt import SUCCESS, AttemptRecord, Role
 from llm.classes import ErrorClass, Skip
-from llm.holds import Holds
-from llm.target import Target
 
 LONG_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 450, 600)
 """Bounds for whole turns and first outputs, up to the longest request."""
@@ -39,16 +39,15 @@ class _OfRoute:
 
     turns: Mapping[Outcome, Counter]
     rescues: Counter
-    in_flight: Gauge
     duration: Histogram
     overhead: Histogram
 
 
 class Metrics:
-    """The registry of one gateway."""
+    """The registry of one gateway. `wall` is Unix time."""
 
-    def __init__(self, routes: Mapping[str, Sequence[str]], targets: Sequence[Target], holds: Holds) -> None:
-        """`routes`: for each route its targets, in order."""
+    def __init__(self, live: Live, wall: Callable[[], float]) -> None:
+        self._wall = wall
         self.registry = CollectorRegistry()
         self._turns = self._counter("stanchion_turns", "Turns that are over.", ["route", "outcome"])
         self._attempts = self._counter("stanchion_attempts", "Attempts that are over.", ["target", "outcome"])
@@ -58,7 +57,6 @@ class Metrics:
         self._failovers = self._counter(
             "stanchion_failovers", "Moves from one target to the next.", ["from", "to", "reason"]
         )
-        self._in_flight = Gauge("stanchion_in_flight", "Turns under way.", ["route"], registry=self.registry)
         self._duration = self._histogram(
             "stanchion_turn_duration_seconds", "From a turn's head to its last byte.", ["route"], LONG_S
         )
@@ -73,18 +71,54 @@ class Metrics:
             "Attempts of canaries and hedges, by how they ended.",
             ["route", "role", "outcome"],
         )
+        self._reloads = self._counter(
+            "stanchion_settings_reloads", "Reloads of the settings, by what came of them.", ["result"]
+        )
+        self._last_good = self._gauge(
+            "stanchion_settings_last_reload_successful", "1 if the last settings that were read are the ones in force."
+        )
+        self._last_good_at = self._gauge(
+            "stanchion_settings_last_reload_success_timestamp_seconds", "When the settings in force were taken over."
+        )
         self._of_route: dict[str, _OfRoute] = {}
         self._attempts_of: dict[tuple[str, str], Counter] = {}
         self._first_of: dict[str, Histogram] = {}
-        self._preset(routes, [target.spec.name for target in targets])
-        self.registry.register(_Live(targets, holds))
+        self._moves_preset: set[tuple[str, str]] = set()
+        self._turns_now: dict[str, int] = {}
+        for outcome in Outcome:
+            self._turns.labels(_NO_ROUTE, outcome.value)
+        for result in ("applied", "refused"):
+            self._reloads.labels(result)
+        self._last_good.set(1)
+        self._last_good_at.set(wall())
+        self._state = _State(live, self._turns_now)
+        self.follow(live)
+        self.registry.register(self._state)
         process_metrics.register(self.registry)
 
+    def follow(self, live: Live) -> None:
+        """Have the series of these settings, the new ones at 0, and read the state of their targets from now on."""
+        for name, route in live.routes.items():
+            if name not in self._of_route:
+                self._preset_route(name)
+            self._preset_moves([stop.target.name for stop in (*route.stops, *route.on_content_policy)])
+        for target in live.engine.targets:
+            if target not in self._first_of:
+                self._preset_target(target)
+        self._state.live = live
+
+    def reloaded(self, *, applied: bool) -> None:
+        """Count a reload."""
+        self._reloads.labels("applied" if applied else "refused").inc()
+        self._last_good.set(applied)
+        if applied:
+            self._last_good_at.set(self._wall())
+
     def turn_began(self, route: str) -> None:
-        self._of_route[route].in_flight.inc()
+        self._turns_now[route] = self._turns_now.get(route, 0) + 1
 
     def turn_left(self, route: str) -> None:
-        self._of_route[route].in_flight.dec()
+        self._turns_now[route] -= 1
 
     def turn(self, record: OutcomeRecord) -> None:
         """Count a turn that is over."""
@@ -117,34 +151,37 @@ class Metrics:
     def _counter(self, name: str, words: str, labels: list[str]) -> Counter:
         return Counter(name, words, labels, registry=self.registry)
 
+    def _gauge(self, name: str, words: str) -> Gauge:
+        return Gauge(name, words, registry=self.registry)
+
     def _histogram(self, name: str, words: str, labels: list[str], bounds: Sequence[float]) -> Histogram:
         return Histogram(name, words, labels, buckets=bounds, registry=self.registry)
 
-    def _preset(self, routes: Mapping[str, Sequence[str]], targets: Sequence[str]) -> None:
-        for route, stops in routes.items():
-            self._of_route[route] = _OfRoute(
-                {outcome: self._turns.labels(route, outcome.value) for outcome in Outcome},
-                self._rescues.labels(route),
-                self._in_flight.labels(route),
-                self._duration.labels(route),
-                self._overhead.labels(route),
-            )
-            for outcome in (SUCCESS, *(c.value for c in ErrorClass)):
-                for role in get_args(Role):
-                    self._extra.labels(route, role, outcome)
-            reasons = [*(c.value for c in ErrorClass), *(s.value for s in Skip)]
-            for position, before in enumerate(stops):
-                for after in stops[position + 1 :]:
-                    if after == before:
-                        continue  # a target may stand among the stops and again under on_content_policy
-                    for reason in reasons:
-                        self._failovers.labels(before, after, reason)
-        for outcome in Outcome:
-            self._turns.labels(_NO_ROUTE, outcome.value)
-        for target in targets:
-            for name in (SUCCESS, *(c.value for c in ErrorClass)):
-                self._attempts_of[target, name] = self._attempts.labels(target, name)
-            self._first_of[target] = self._first.labels(target)
+    def _preset_route(self, route: str) -> None:
+        self._of_route[route] = _OfRoute(
+            {outcome: self._turns.labels(route, outcome.value) for outcome in Outcome},
+            self._rescues.labels(route),
+            self._duration.labels(route),
+            self._overhead.labels(route),
+        )
+        for outcome in (SUCCESS, *(c.value for c in ErrorClass)):
+            for role in get_args(Role):
+                self._extra.labels(route, role, outcome)
+
+    def _preset_moves(self, stops: Sequence[str]) -> None:
+        reasons = [*(c.value for c in ErrorClass), *(s.value for s in Skip)]
+        for position, before in enumerate(stops):
+            for after in stops[position + 1 :]:
+                if after == before or (before, after) in self._moves_preset:
+                    continue  # a target may stand among the stops and again under on_content_policy
+                self._moves_preset.add((before, after))
+                for reason in reasons:
+                    self._failovers.labels(before, after, reason)
+
+    def _preset_target(self, target: str) -> None:
+        for name in (SUCCESS, *(c.value for c in ErrorClass)):
+            self._attempts_of[target, name] = self._attempts.labels(target, name)
+        self._first_of[target] = self._first.labels(target)
 
 
 def _moves(records: Sequence[AttemptRecord]) -> Iterable[tuple[AttemptRecord, AttemptRecord]]:
@@ -160,11 +197,11 @@ def _moves(records: Sequence[AttemptRecord]) -> Iterable[tuple[AttemptRecord, At
             left = record
 
 
-class _Live(Collector):
-    """State that is read when it is asked for, so that it is never stale."""
+class _State(Collector):
+    """State that is read when it is asked for, so that it is never stale. `turns`: under way, by route."""
 
-    def __init__(self, targets: Sequence[Target], holds: Holds) -> None:
-        self._targets, self._holds = targets, holds
+    def __init__(self, live: Live, turns: Mapping[str, int]) -> None:
+        self.live, self._turns = live, turns
 
     def collect(self) -> Iterable[Metric]:
         breaker = GaugeMetricFamily("stanchion_breaker_state", "0 closed, 1 half open, 2 open.", labels=["target"])
@@ -173,19 +210,23 @@ class _Live(Collector):
         )
         level = GaugeMetricFamily("stanchion_quota_level", "What a bucket holds now.", labels=["target", "kind"])
         capacity = GaugeMetricFamily("stanchion_quota_capacity", "What a bucket can hold.", labels=["target", "kind"])
-        for target in self._targets:
-            name = target.spec.name
+        in_flight = GaugeMetricFamily("stanchion_in_flight", "Turns under way.", labels=["route"])
+        for route in (*self.live.routes, *(self._turns.keys() - self.live.routes.keys())):
+            if (turns := self._turns.get(route, 0)) or route in self.live.routes:
+                in_flight.add_metric([route], turns)
+        holds = self.live.engine.holds
+        for name, target in self.live.engine.targets.items():
             breaker.add_metric([name], _STATES[target.breaker_view().state])
             held = target.hold()
             for reason in _HOLD_REASONS:
-                left = self._holds.seconds_left(held) if held is not None and held.reason is reason else 0.0
+                left = holds.seconds_left(held) if held is not None and held.reason is reason else 0.0
                 hold.add_metric([name, reason.value], left)
             levels = target.quota.levels()
             for kind, bucket in (("requests", levels.requests), ("tokens", levels.tokens)):
                 if bucket is not None:
                     level.add_metric([name, kind], bucket.level)
                     capacity.add_metric([name, kind], bucket.capacity)
-        return (breaker, hold, level, capacity)
+        return (breaker, hold, level, capacity, in_flight)
 
 
 _HOLD_REASONS = (

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from llm.policy import DefaultsPolicy, ProviderPolicy, RoutePolicy, TargetPolicy
 from regions.policy import RegionPolicy
 from stanchion.model import Policy
-from stanchion.units import Duration, Size
+from stanchion.units import Duration, Flag, Size
 
 _ADDRESS = re.compile(r"^(\[[0-9A-Fa-f:.%\w]+\]|[^:\[\]\s]+):(\d{1,5})$")
 
@@ -52,6 +52,7 @@ class GatewayPolicy(Policy):
     body_timeout: Duration = Field(30.0, gt=0, description="Until the whole request body has arrived.")
     drain: Duration = Field(30.0, description="How long running requests may take to end after SIGTERM.")
     log: LogPolicy = Field(default_factory=LogPolicy)
+    watch: Flag = Field(True, description="Whether a change of this file, or of certificates it names, is taken over.")
 
     @field_validator("listen", "admin")
     @classmethod

@@ -8,16 +8,23 @@ import os
 import signal
 import ssl
 import sys
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TextIO, cast
 
 from aiohttp import web
 
 from gateway import applications
+from gateway.certificate import Certificate, loaded
 from gateway.log import quiet_libraries
-from gateway.policy import GatewayPolicy, split_address
+from gateway.log_writer import LogWriter
+from gateway.policy import TlsPolicy, split_address
+from gateway.reload import Reloader
 from gateway.server import GatewayRunner
 from gateway.service import Service
 from gateway.settings.model import Settings
+from gateway.settings.problems import Problem, SettingsError
+from gateway.watch import Watch, files_of
 from gateway.wiring import build
 from stanchion import __version__
 
@@ -30,13 +37,19 @@ class CannotBind(Exception):
 
 
 class Server:
-    """A service behind its two addresses. `listen` and `admin` are the bound (host, port) once started."""
+    """A service behind its two addresses. `listen` and `admin` are the bound (host, port) once started.
 
-    def __init__(self, service: Service) -> None:
+    `environ`: where reloads take the variables of the settings from.
+    """
+
+    def __init__(self, service: Service, environ: Mapping[str, str] = MappingProxyType({})) -> None:
         self.service = service
+        self.reloader = Reloader(service, environ, self._prepare)
         gateway = service.settings.gateway
         self._public = GatewayRunner(applications.public(service), header_timeout_s=gateway.header_timeout)
-        self._admin = GatewayRunner(applications.admin(service), header_timeout_s=gateway.header_timeout)
+        self._admin = GatewayRunner(applications.admin(service, self.reloader), header_timeout_s=gateway.header_timeout)
+        self._certificate: Certificate | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.listen: tuple[str, int] = ("", 0)
         self.admin: tuple[str, int] = ("", 0)
 
@@ -44,7 +57,24 @@ class Server:
         """Bind both addresses. Raises CannotBind."""
         gateway = self.service.settings.gateway
         self.admin = await _bind(self._admin, gateway.admin, "gateway.admin", None)
-        self.listen = await _bind(self._public, gateway.listen, "gateway.listen", _tls(gateway))
+        tls = None
+        if gateway.tls is not None:
+            self._certificate = _certificate(gateway.tls)
+            tls = self._certificate.context
+        self.listen = await _bind(self._public, gateway.listen, "gateway.listen", tls)
+
+    def watch(self) -> None:
+        """Reload from now on when the settings file or a certificate changes, as long as `gateway.watch` says so."""
+        service, reloader = self.service, self.reloader
+        watch = Watch(
+            service.clock,
+            lambda: files_of(service.settings),
+            lambda: reloader.read,
+            lambda: reloader.reload("file"),
+        )
+        self._watching = asyncio.ensure_future(
+            watch.run(lambda: service.settings.gateway.watch and not service.draining)
+        )
 
     async def drain(self) -> bool:
         """Readiness off, then wait until the running turns are over, at most `gateway.drain`. Whether they all were."""
@@ -58,28 +88,53 @@ class Server:
     async def close(self) -> None:
         """Stop: what still runs is broken off with an error event."""
         self.service.draining = True
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await self.reloader.close()
         await asyncio.gather(*(exchange.break_off() for exchange in self.service.running), return_exceptions=True)
         await self._public.cleanup()
         await self._admin.cleanup()
         await self.service.engine.close()
         self.service.bodies.close()
 
+    def _prepare(self, settings: Settings) -> Callable[[], None]:
+        """What changes with the settings besides the service. Raises SettingsError."""
+        gateway, certificate = settings.gateway, self._certificate
+        try:
+            context = None if gateway.tls is None or certificate is None else loaded(gateway.tls)
+        except (OSError, ValueError):  # they have just been checked, and are written over meanwhile
+            message = "certificate and key cannot be loaded: name two PEM files that fit, without passphrase"
+            raise SettingsError((Problem(settings.path, 1, 1, "gateway.tls", message),)) from None
 
-def run(settings: Settings, log_to: TextIO | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; a second one stops at once. The exit code: 0, or 3 when an address is taken."""
+        def change() -> None:
+            if context is not None and certificate is not None:
+                certificate.use(context)
+            for runner in (self._public, self._admin):
+                runner.limit_heads(gateway.header_timeout)
+
+        return change
+
+
+def run(settings: Settings, environ: Mapping[str, str], log_to: TextIO | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; a second one stops at once. The exit code: 0, or 3 when an address is taken.
+
+    SIGHUP reloads the settings, their variables taken from `environ`.
+    """
     quiet_libraries()
-    main = _main(settings, log_to or sys.stderr)
-    try:
-        import uvloop
-    except ImportError:  # not made for every platform; asyncio's own loop does
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
+    with LogWriter(log_to or sys.stderr) as out:
+        main = _main(settings, environ, cast(TextIO, out))
+        try:
+            import uvloop
+        except ImportError:  # not made for every platform; asyncio's own loop does
+            return asyncio.run(main)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main)
 
 
-async def _main(settings: Settings, log_to: TextIO) -> int:
+async def _main(settings: Settings, environ: Mapping[str, str], log_to: TextIO) -> int:
     service = build(settings, log_to)
-    server = Server(service)
+    server = Server(service, environ)
     log = service.log
     signals = _Signals()
     try:
@@ -91,10 +146,13 @@ async def _main(settings: Settings, log_to: TextIO) -> int:
         log.event(
             "info", "start", version=__version__, region=settings.gateway.region,
             listen=_address(*server.listen), admin=_address(*server.admin), settings=settings.path,
+            settings_version=settings.version,
         )  # fmt: skip
+        signals.on_hangup = lambda: server.reloader.request("SIGHUP")
+        server.watch()
         _settle_memory()
         await signals.first.wait()
-        log.event("info", "drain", in_flight=service.in_flight, seconds=settings.gateway.drain)
+        log.event("info", "drain", in_flight=service.in_flight, seconds=service.settings.gateway.drain)
         drained = asyncio.ensure_future(server.drain())
         second = asyncio.ensure_future(signals.second.wait())
         await asyncio.wait({drained, second}, return_when=asyncio.FIRST_COMPLETED)
@@ -116,11 +174,13 @@ def _settle_memory() -> None:
 
 
 class _Signals:
-    """SIGTERM and SIGINT, counted."""
+    """SIGTERM and SIGINT, counted, and SIGHUP, which is passed over until somebody minds: it must not end the process."""
 
     def __init__(self) -> None:
         self.first, self.second = asyncio.Event(), asyncio.Event()
+        self.on_hangup: Callable[[], object] = lambda: None
         loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, lambda: self.on_hangup())
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._came)
 
@@ -140,12 +200,11 @@ async def _bind(runner: web.AppRunner, address: str, key: str, tls: ssl.SSLConte
     return str(bound[0]), int(bound[1])
 
 
-def _tls(gateway: GatewayPolicy) -> ssl.SSLContext | None:
-    if gateway.tls is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(gateway.tls.cert, gateway.tls.key)
-    return context
+def _certificate(files: TlsPolicy) -> Certificate:
+    try:
+        return Certificate(files)
+    except (OSError, ValueError):
+        raise CannotBind("gateway.tls: certificate and key cannot be loaded: check the files and start again") from None
 
 
 def _address(host: str, port: int, *, secure: bool = False) -> str:

@@ -79,10 +79,10 @@ class GatewayServer(web.Server):
 
     def __init__(self, *args: Any, header_timeout_s: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._header_timeout_s = header_timeout_s
+        self.header_timeout_s = header_timeout_s
 
     def __call__(self) -> web.RequestHandler:
-        return GatewayProtocol(self, loop=self._loop, header_timeout_s=self._header_timeout_s, **self._kwargs)
+        return GatewayProtocol(self, loop=self._loop, header_timeout_s=self.header_timeout_s, **self._kwargs)
 
 
 class GatewayRunner(web.AppRunner):
@@ -93,6 +93,12 @@ class GatewayRunner(web.AppRunner):
         self._header_timeout_s = header_timeout_s
 
     __slots__ = ("_header_timeout_s",)
+
+    def limit_heads(self, header_timeout_s: float) -> None:
+        """Another limit, for connections that come from now on."""
+        self._header_timeout_s = header_timeout_s
+        if isinstance(self.server, GatewayServer):
+            self.server.header_timeout_s = header_timeout_s
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()

@@ -1,9 +1,9 @@
-"""What the handlers share: the settings, the engine, and where records go."""
+"""What the handlers share: the live settings and their engine, and where records go."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,9 +11,10 @@ from availability.outcome import Outcome
 from gateway.body import LargeBodies
 from gateway.callers import Callers
 from gateway.engine import Engine
+from gateway.live import Live
 from gateway.log import Log
 from gateway.metrics import Metrics
-from gateway.settings.model import Caller, Settings
+from gateway.settings.model import Settings
 from gateway.turn import OutcomeRecord
 from llm.attempt import SUCCESS, AttemptRecord
 from llm.errors import Failure
@@ -40,10 +41,17 @@ class TargetTally:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts for the status page, written from the same records as the metrics."""
+    """Counts for the status page, written from the same records as the metrics, and kept by name across reloads."""
 
-    targets: dict[str, TargetTally]
-    routes: dict[str, Counter[Outcome]]
+    targets: dict[str, TargetTally] = field(default_factory=dict)
+    routes: dict[str, Counter[Outcome]] = field(default_factory=dict)
+
+    def follow(self, settings: Settings) -> None:
+        """Have a place for every target and route; what is there stays, since turns on what is gone may still run."""
+        for target in settings.targets:
+            self.targets.setdefault(target.name, TargetTally())
+        for route in settings.routes:
+            self.routes.setdefault(route.name, Counter())
 
     def attempt(self, record: AttemptRecord, now: float) -> None:
         one = self.targets[record.target]
@@ -59,19 +67,20 @@ class Tally:
 
 @dataclass(slots=True)
 class Service:
-    """One gateway at run time. `new_id` gives request ids; `running` holds the turns under way."""
+    """One gateway at run time. `new_id` gives request ids; `running` holds the turns under way.
 
-    settings: Settings
+    `live` is exchanged as a whole (`take_over`). Whoever waits in between and needs more than one thing of the settings
+    takes it once; the properties are for a single look.
+    """
+
+    live: Live
     clock: Clock
-    engine: Engine
-    callers: Callers
     metrics: Metrics
     log: Log
     tally: Tally
     new_id: Callable[[], str]
     started_at: float
     draining: bool = False
-    routes: dict[str, RouteSpec] = field(default_factory=dict)
     running: set[Exchange] = field(default_factory=set)
     bodies: LargeBodies = field(default_factory=LargeBodies)
 
@@ -80,9 +89,34 @@ class Service:
         """Turns under way."""
         return len(self.running)
 
-    def routes_of(self, caller: Caller) -> list[str]:
-        """The names of the routes that a caller may use, in the order of the settings."""
-        return [name for name in self.routes if caller.may_use(name)]
+    @property
+    def settings(self) -> Settings:
+        return self.live.settings
+
+    @property
+    def engine(self) -> Engine:
+        return self.live.engine
+
+    @property
+    def callers(self) -> Callers:
+        return self.live.callers
+
+    @property
+    def routes(self) -> Mapping[str, RouteSpec]:
+        return self.live.routes
+
+    def take_over(self, settings: Settings) -> Engine:
+        """From the next request on these settings hold; one step that nothing comes in between of.
+
+        Returns the engine before, to be retired. Raises what a transport raises that cannot be made, and changes nothing.
+        """
+        before = self.engine
+        live = Live.of(settings, before.successor(settings))
+        self.tally.follow(settings)
+        self.metrics.follow(live)
+        self.log.follow(settings.gateway.log)
+        self.live = live
+        return before
 
     def turn_ended(self, record: OutcomeRecord) -> None:
         """The one place where a turn's outcome is written to everything that shows it."""

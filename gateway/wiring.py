@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import functools
+import ssl
 from collections.abc import Callable
 from random import Random
 from typing import TextIO
 
-from gateway.callers import Callers
 from gateway.engine import Engine
+from gateway.live import Live
 from gateway.log import Log
 from gateway.metrics import Metrics
-from gateway.service import Service, Tally, TargetTally
+from gateway.service import Service, Tally
 from gateway.settings.model import Settings
 from llm.attempt import AttemptRecord
 from llm.spec import ProviderSpec
@@ -26,16 +27,14 @@ def build(
     *,
     clock: Clock | None = None,
     random: Random | None = None,
-    transports: Callable[[ProviderSpec], Transport] = Http1Transport,
+    transports: Callable[[ProviderSpec], Transport] | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> Service:
     """A service for these settings. It has to be called inside a running loop; close `service.engine` at the end."""
     clock = clock or SystemClock()
     log = Log(settings.gateway.log, clock.wall, log_to)
-    tally = Tally(
-        {target.name: TargetTally() for target in settings.targets},
-        {route.name: Counter() for route in settings.routes},
-    )
+    tally = Tally()
+    tally.follow(settings)
 
     def attempt_ended(record: AttemptRecord, first_output_s: float | None) -> None:
         metrics.attempt(record, first_output_s)
@@ -44,21 +43,28 @@ def build(
     def breaker_changed(name: str, state: str) -> None:
         log.event("info" if state == "closed" else "warning", "breaker", of=name, state=state)
 
+    transports = transports or http1_transports()
     random = random or Random()  # noqa: S311 - jitter, not a secret
-    engine = Engine(settings, clock, random, transports, attempt_ended, breaker_changed)
-    routes = {
-        route.name: [stop.target.name for stop in (*route.stops, *route.on_content_policy)] for route in settings.routes
-    }
-    metrics = Metrics(routes, list(engine.targets.values()), engine.holds)
+    live = Live.of(settings, Engine(settings, clock, random, transports, attempt_ended, breaker_changed))
+    metrics = Metrics(live, clock.wall)
     return Service(
-        settings=settings,
+        live=live,
         clock=clock,
-        engine=engine,
-        callers=Callers(settings.callers),
         metrics=metrics,
         log=log,
         tally=tally,
         new_id=new_id or (lambda: f"req_{random.getrandbits(96):024x}"),
         started_at=clock.now(),
-        routes={route.name: route for route in settings.routes},
     )
+
+
+def http1_transports() -> Callable[[ProviderSpec], Transport]:
+    """Makes transports that trust the system's certificates together: to read them takes 35 ms, in which every request would
+    wait at a reload, for each provider that comes."""
+    system = functools.cache(ssl.create_default_context)
+
+    def make(spec: ProviderSpec) -> Transport:
+        may_need = spec.ca_pem is None and (spec.base_url.startswith("https:") or spec.proxy is not None)
+        return Http1Transport(spec, system() if may_need else None)
+
+    return make

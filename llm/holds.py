@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from llm.classes import RULES, ErrorClass, HoldScope, Rule
 from llm.errors import Failure
 from llm.policy import HoldsPolicy
-from llm.spec import TargetSpec
+from llm.spec import Credential, TargetSpec
 
 _DAY_S = 86_400.0
 _LONGEST_S: Mapping[str, float] = {
@@ -27,7 +27,7 @@ _LONGEST_S: Mapping[str, float] = {
 window is a day at the longest, a spent account's a month; no provider knows when a key or a model will do again. A target
 that a provider's mistake put away for longer would come back with a restart only. A configured time above them stands."""
 
-_Key = tuple[str, ...]
+_Key = tuple[str | Credential, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,11 @@ class Hold:
 
 
 class Holds:
-    """The holds of every target. `now` is monotonic seconds."""
+    """The holds of every target. `now` is monotonic seconds.
+
+    A spent account and a refused key hold the key itself, under its name: an attempt that was begun with the key before says
+    nothing of the new one. Every other hold goes by names, and so survives a change of the settings for what keeps its own.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -75,6 +79,18 @@ class Holds:
                 found = hold
         return found
 
+    def key_changed(self, provider: str, before: Credential, after: Credential) -> None:
+        """A credential has another key: what held it for the key's sake is over; a rate limit stays.
+
+        What stood against `after` goes too, should it have been the key once before.
+        """
+        for key in (before, after):
+            self._holds.pop(("credential", provider, key), None)
+
+    def forget(self, target: TargetSpec) -> None:
+        """The target is gone, or is another one under its name: what held it alone is over."""
+        self._holds.pop(("target", target.name), None)
+
     def seconds_left(self, hold: Hold) -> float:
         return max(hold.until - self._now(), 0.0)
 
@@ -91,21 +107,21 @@ def _span(rule: Rule, policy: HoldsPolicy, hint: float | None) -> float:
 
 def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:
     """A rate limit of a credential counts per model, as the OpenAI dialect's providers count it; a spent account does not."""
-    provider, credential = target.provider.name, target.credential.name
+    provider, credential = target.provider.name, target.credential
     if scope == "target":
         return ("target", target.name)
     if scope == "model":
         return ("model", provider, target.model)
     if reason is ErrorClass.RATE_LIMITED:
-        return ("credential", provider, credential, target.model)
+        return ("credential", provider, credential.name, target.model)
     return ("credential", provider, credential)
 
 
 def _keys(target: TargetSpec) -> tuple[_Key, ...]:
-    provider, credential = target.provider.name, target.credential.name
+    provider, credential = target.provider.name, target.credential
     return (
         ("target", target.name),
         ("model", provider, target.model),
-        ("credential", provider, credential, target.model),
+        ("credential", provider, credential.name, target.model),
         ("credential", provider, credential),
     )

@@ -172,8 +172,13 @@ def _headers(target: TargetSpec, dialect: Dialect) -> tuple[tuple[str, str], ...
 
 
 def _secrets(target: TargetSpec) -> tuple[str, ...]:
-    """What must not come back in a provider's words: its key, and the values of its own headers."""
-    values = (target.credential.api_key or "", *(value for _, value in target.provider.headers))
+    """What must not come back in a provider's words: its key, the values of its own headers, and its proxy's password."""
+    proxy = target.provider.proxy
+    values = (
+        target.credential.api_key or "",
+        *(value for _, value in target.provider.headers),
+        *(proxy.secrets if proxy else ()),
+    )
     secrets = (value for value in values if len(value) >= _SHORTEST_SECRET)
     return tuple(sorted(secrets, key=len, reverse=True))  # one may be the beginning of another
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from llm.policy import BreakerPolicy, HedgePolicy, HoldsPolicy, RetryPolicy, StreamPolicy, TimeoutsPolicy
+from llm.proxy import Proxy
 from quota.policy import QuotaPolicy
 
 
@@ -18,7 +19,10 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSpec:
-    """An address with its wire format and its connection limits (`_s`: seconds)."""
+    """An address with its wire format and its connection limits (`_s`: seconds).
+
+    `ca_pem`: the certificates that are trusted in place of the system's.
+    """
 
     name: str
     dialect: str
@@ -28,6 +32,8 @@ class ProviderSpec:
     max_connections: int = 512
     max_connection_age_s: float = 300.0
     pool_wait_s: float = 1.0
+    proxy: Proxy | None = None
+    ca_pem: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,11 @@ from stanchion.clock import Clock
 
 
 class Target:
-    """`llm` is the target as a model; the rest is read for decisions and for the status pages."""
+    """`llm` is the target as a model; the rest is read for decisions and for the status pages.
+
+    `before`: the same target under the settings before. What was learned of it goes on: its breaker, buckets with what is
+    in flight, and estimate are taken over, with the numbers of the new `spec`. `provider` has to be the same one then.
+    """
 
     def __init__(
         self,
@@ -33,14 +37,22 @@ class Target:
         provider: ProviderBreaker,
         holds: Holds,
         clock: Clock,
+        before: Target | None = None,
     ) -> None:
         self.spec = spec
-        self.quota = TargetQuota(spec.quota, clock.now)
-        self.breaker = provider.target(spec.name, spec.model, spec.breaker)
         self.provider_breaker = provider.breaker
         self._holds = holds
+        if before is None:
+            self.quota = TargetQuota(spec.quota, clock.now)
+            self.breaker = provider.target(spec.name, spec.model, spec.breaker)
+            self.estimate = OutputEstimate(context_window=spec.context_window)
+        else:
+            self.quota, self.breaker, self.estimate = before.quota, before.breaker, before.estimate
+            self.quota.retune(spec.quota)
+            self.breaker.retune(spec.breaker)
+            self.estimate.context_window = spec.context_window
         asked = Timeouts(Provider(spec, dialect, transport, clock.wall), clock)
-        metered = Metered(asked, self.quota, OutputEstimate(context_window=spec.context_window))
+        metered = Metered(asked, self.quota, self.estimate)
         guarded = Guarded(metered, (self.provider_breaker, connection_verdict), (self.breaker, target_verdict))
         self.llm = StreamGuard(guarded, clock)
 

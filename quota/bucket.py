@@ -17,8 +17,7 @@ class Bucket:
     __slots__ = ("_at", "_level", "_tolerance", "capacity", "rate_per_s")
 
     def __init__(self, *, capacity: float, rate_per_s: float, now: float) -> None:
-        if not (capacity > 0 and rate_per_s > 0):
-            raise ValueError(f"a bucket needs a capacity and a rate above 0, not {capacity} and {rate_per_s}/s")
+        _check(capacity, rate_per_s)
         self.capacity = capacity
         self.rate_per_s = rate_per_s
         self._tolerance = rate_per_s * TOLERANCE_S
@@ -52,6 +51,19 @@ class Bucket:
         """
         self._change(amount, now)
 
+    def retune(self, *, capacity: float, rate_per_s: float, now: float) -> None:
+        """Another size and rate from `now` on. The level stays, except that it is never above the capacity: a larger bucket
+        is not filled by this. Raises ValueError as the constructor does, and changes nothing then."""
+        _check(capacity, rate_per_s)
+        self._change(0, now)  # what has been refilled until now was refilled at the rate of then
+        self.capacity, self.rate_per_s = capacity, rate_per_s
+        self._tolerance = rate_per_s * TOLERANCE_S
+
     def _change(self, amount: float, now: float) -> None:
         self._level = min(self.capacity, self.level(now) + amount)
         self._at = max(self._at, now)
+
+
+def _check(capacity: float, rate_per_s: float) -> None:
+    if not (capacity > 0 and rate_per_s > 0):
+        raise ValueError(f"a bucket needs a capacity and a rate above 0, not {capacity} and {rate_per_s}/s")

@@ -33,15 +33,18 @@ class Levels:
 class Reservation:
     """What one attempt holds of its target's quota, until it is settled or released, whatever the ending.
 
-    Only the first of all calls to `settle` and `release` counts; later ones do nothing.
+    Only the first of all calls to `settle` and `release` counts; later ones do nothing. It knows the buckets that it was
+    taken from: one that came later, with a change of the settings, is charged with what was used and given nothing back.
     """
 
-    __slots__ = ("_quota", "_settled", "priority", "tokens")
+    __slots__ = ("_quota", "_requests", "_settled", "_tokens", "priority", "tokens")
 
-    def __init__(self, quota: TargetQuota, tokens: int, priority: str) -> None:
+    def __init__(
+        self, quota: TargetQuota, tokens: int, priority: str, from_requests: Bucket | None, from_tokens: Bucket | None
+    ) -> None:
         self.tokens = tokens
         self.priority = priority
-        self._quota = quota
+        self._quota, self._requests, self._tokens = quota, from_requests, from_tokens
         self._settled = False
 
     @property
@@ -57,16 +60,18 @@ class Reservation:
         """
         if tokens < 0:
             raise ValueError(f"{tokens} tokens cannot have been used: settle with 0 or more")
-        self._close(requests=0, tokens=self.tokens - tokens)
+        self._close(requests=1, tokens=tokens)
 
     def release(self) -> None:
         """Nothing reached the provider: gives back everything, the request included."""
-        self._close(requests=1, tokens=self.tokens)
+        self._close(requests=0, tokens=0)
 
     def _close(self, *, requests: int, tokens: int) -> None:
+        """The end, with what was really used."""
         if not self._settled:
             self._settled = True
-            self._quota._return(requests=requests, tokens=tokens)  # noqa: SLF001 - two halves of one thing
+            held = (self._requests, 1 - requests, -requests), (self._tokens, self.tokens - tokens, -tokens)
+            self._quota._return(*held)  # noqa: SLF001 - two halves of one thing
 
 
 class TargetQuota:
@@ -78,11 +83,11 @@ class TargetQuota:
 
     def __init__(self, policy: QuotaPolicy, now: Callable[[], float]) -> None:
         self._now = now
-        self._concurrency = policy.concurrency
         self._in_flight = 0
-        started = now()
-        self._requests = _bucket(policy.requests_per_minute, policy.burst, at_least=1.0, now=started)
-        self._tokens = _bucket(policy.tokens_per_minute, policy.burst, at_least=0.0, now=started)
+        self._concurrency: int | None = None
+        self._requests: Bucket | None = None
+        self._tokens: Bucket | None = None
+        self.retune(policy)
 
     def reserve(self, tokens: int, priority: str = "interactive") -> Reservation:
         """Take one request, `tokens` tokens and one slot in flight, all of them or nothing.
@@ -101,7 +106,18 @@ class TargetQuota:
         if self._tokens is not None:
             self._tokens.take(tokens, now)
         self._in_flight += 1
-        return Reservation(self, tokens, priority)
+        return Reservation(self, tokens, priority, self._requests, self._tokens)
+
+    def retune(self, policy: QuotaPolicy) -> None:
+        """Other limits from now on. What is in flight stays so, and settles here.
+
+        A bucket keeps its level, never above its new capacity; more capacity does not fill it. A limit that is new starts
+        with a full bucket, as at start; one that is not written any more is gone with its bucket.
+        """
+        now = self._now()
+        self._concurrency = policy.concurrency
+        self._requests = _retuned(self._requests, policy.requests_per_minute, policy.burst, at_least=1.0, now=now)
+        self._tokens = _retuned(self._tokens, policy.tokens_per_minute, policy.burst, at_least=0.0, now=now)
 
     @property
     def token_capacity(self) -> float | None:
@@ -137,22 +153,30 @@ class TargetQuota:
             return QuotaRefused("concurrency", limit=self._concurrency, needed=1)
         return longest
 
-    def _return(self, *, requests: int, tokens: int) -> None:
-        """The end of a reservation: what goes back to the buckets; tokens below 0 are taken beyond it."""
+    def _return(self, requests: _Held, tokens: _Held) -> None:
+        """The end of a reservation."""
         now = self._now()
         self._in_flight -= 1
-        if self._requests is not None and requests:
-            self._requests.correct(requests, now)
-        if self._tokens is not None:
-            self._tokens.correct(tokens, now)
+        for bucket, (source, back, used) in ((self._requests, requests), (self._tokens, tokens)):
+            if bucket is not None and (amount := back if bucket is source else used):
+                bucket.correct(amount, now)
 
 
-def _bucket(per_minute: int | None, burst_s: float, *, at_least: float, now: float) -> Bucket | None:
+_Held = tuple[Bucket | None, int, int]
+"""The bucket that was taken from, what goes back to it (below 0: is taken beyond), and what any other one gets (0 or below)."""
+
+
+def _retuned(
+    bucket: Bucket | None, per_minute: int | None, burst_s: float, *, at_least: float, now: float
+) -> Bucket | None:
     if per_minute is None:
         return None
     # Multiplied before it is divided: 70 a minute with a burst of 60 s hold 70, not a fraction less.
-    capacity = max(per_minute * burst_s / _MINUTE_S, at_least)
-    return Bucket(capacity=capacity, rate_per_s=per_minute / _MINUTE_S, now=now)
+    capacity, rate_per_s = max(per_minute * burst_s / _MINUTE_S, at_least), per_minute / _MINUTE_S
+    if bucket is None:
+        return Bucket(capacity=capacity, rate_per_s=rate_per_s, now=now)
+    bucket.retune(capacity=capacity, rate_per_s=rate_per_s, now=now)
+    return bucket
 
 
 def _level(bucket: Bucket | None, now: float) -> Level | None:

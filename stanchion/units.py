@@ -66,6 +66,15 @@ def parse_count(value: Any) -> int:
     return number
 
 
+def parse_flag(value: Any) -> bool:
+    """`true` or `false`, and no other word for either."""
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
+        raise ValueError(f"{value!r} is neither true nor false: write one of them")
+    return bool(value == "true")
+
+
 def _schema(pattern: str, *examples: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": pattern, "examples": list(examples)})
 
@@ -84,4 +93,5 @@ Share = Annotated[
         }
     ),
 ]
+Flag = Annotated[bool, BeforeValidator(parse_flag), WithJsonSchema({"enum": [True, False, "true", "false"]})]
 Count = Annotated[int, BeforeValidator(parse_count), WithJsonSchema({"type": "integer", "minimum": 0})]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -19,6 +20,8 @@ from gateway.serve import Server
 from gateway.settings.load import load
 from gateway.settings.model import Settings
 from gateway.wiring import build
+from llm.spec import ProviderSpec
+from llm.transport.base import Transport
 from stanchion.clock import Clock
 from tests.fakes.upstream import Upstream
 
@@ -100,10 +103,11 @@ class Answer:
 
 
 class Lab:
-    """A running gateway. `log` holds what it logged, one JSON object a line."""
+    """A running gateway. `log` holds what it logged, one JSON object a line; `path` is its settings file."""
 
-    def __init__(self, server: Server, session: aiohttp.ClientSession, out: io.StringIO) -> None:
+    def __init__(self, server: Server, session: aiohttp.ClientSession, out: io.StringIO, path: Path) -> None:
         self.server, self.service, self.session, self.out = server, server.service, session, out
+        self.path = path
         self.url = f"http://127.0.0.1:{server.listen[1]}"
         self.admin_url = f"http://127.0.0.1:{server.admin[1]}"
 
@@ -120,6 +124,13 @@ class Lab:
     async def get(self, path: str, *, headers: Mapping[str, str] | None = None, admin: bool = False) -> Answer:
         base = self.admin_url if admin else self.url
         async with self.session.get(base + path, headers=headers) as response:
+            return await whole(response)
+
+    async def reload(self, values: Json | None = None) -> Answer:
+        """Write other settings, where some are given, and have the gateway read its file again."""
+        if values is not None:
+            write(self.path, values)
+        async with self.session.post(self.admin_url + "/admin/v1/reload") as response:
             return await whole(response)
 
     async def target(self, name: str) -> Json:
@@ -190,18 +201,33 @@ def settings(values: Json) -> Settings:
     """Settings loaded from a real file, as a person's would be."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stanchion.yaml"
-        path.write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
+        write(path, values)
         return load(path, {})
 
 
+def write(path: Path, values: Json) -> None:
+    """Write a settings file."""
+    path.write_text(yaml.safe_dump(values, sort_keys=False), "utf-8")
+
+
 @asynccontextmanager
-async def lab(values: Json, clock: Clock | None = None, random: Random | None = None) -> AsyncIterator[Lab]:
+async def lab(
+    values: Json,
+    clock: Clock | None = None,
+    random: Random | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    transports: Callable[[ProviderSpec], Transport] | None = None,
+) -> AsyncIterator[Lab]:
     """A gateway with these settings on ports of its own; without a clock it runs on the machine's."""
     out = io.StringIO()
-    server = Server(build(settings(values), out, clock=clock, random=random or NoJitter()))
-    try:
-        await server.start()
-        async with aiohttp.ClientSession() as session:
-            yield Lab(server, session, out)
-    finally:
-        await server.close()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stanchion.yaml"
+        write(path, values)
+        service = build(load(path, environ), out, clock=clock, random=random or NoJitter(), transports=transports)
+        server = Server(service, environ)
+        try:
+            await server.start()
+            async with aiohttp.ClientSession() as session:
+                yield Lab(server, session, out, path)
+        finally:
+            await server.close()

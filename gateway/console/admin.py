@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 DEFAULT_ADMIN = "http://127.0.0.1:8081"
-TARGETS_PATH = "/admin/v1/targets"
+TARGETS_PATH, RELOAD_PATH = "/admin/v1/targets", "/admin/v1/reload"
 _LARGEST_ANSWER = 16_000_000
 
 
@@ -40,8 +40,31 @@ def url_of_address(host: str, port: int) -> str:
 
 def fetch_targets(base_url: str, token: str | None = None, *, timeout_s: float = 5.0) -> dict[str, Any]:
     """The object of `GET /admin/v1/targets`. Blocking. Raises AdminError."""
+    answer = _ask(base_url, "GET", TARGETS_PATH, token, timeout_s)
+    if not isinstance(answer.get("targets"), list):
+        raise AdminError(_stranger(base_url))
+    return answer
+
+
+def ask_reload(base_url: str, token: str | None = None, *, timeout_s: float = 30.0) -> dict[str, Any]:
+    """The object of `POST /admin/v1/reload`, whether applied or refused (then `problems` is a list of objects). Blocking.
+
+    Raises AdminError.
+    """
+    answer = _ask(base_url, "POST", RELOAD_PATH, token, timeout_s, good=422)
+    applied, problems = answer.get("applied"), answer.get("problems")
+    listed = isinstance(problems, list) and bool(problems) and all(isinstance(one, dict) for one in problems)
+    if applied is not True and not (applied is False and listed):
+        raise AdminError(_stranger(base_url))
+    return answer
+
+
+def _ask(
+    base_url: str, method: str, path: str, token: str | None, timeout_s: float, *, good: int = 200
+) -> dict[str, Any]:
+    """The JSON object of an answer with 2xx or the status `good`."""
     # The token must not travel on to wherever a redirect points, nor through a proxy: this is the gateway itself.
-    request = urllib.request.Request(base_url + TARGETS_PATH, headers={"accept": "application/json"})  # noqa: S310
+    request = urllib.request.Request(base_url + path, headers={"accept": "application/json"}, method=method)  # noqa: S310
     if token:
         if not token.isascii() or not token.isprintable():
             raise AdminError(
@@ -50,18 +73,21 @@ def fetch_targets(base_url: str, token: str | None = None, *, timeout_s: float =
         request.add_unredirected_header("authorization", f"Bearer {token}")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=timeout_s) as response:
-            body = response.read(_LARGEST_ANSWER)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise AdminError(_refusal(base_url, error.code, bool(token))) from None
+        try:
+            with opener.open(request, timeout=timeout_s) as response:
+                body = response.read(_LARGEST_ANSWER)
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code != good:
+                    raise AdminError(_refusal(base_url, error.code, bool(token))) from None
+                body = error.read(_LARGEST_ANSWER)
     except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
         raise AdminError(_unreachable(base_url, error, timeout_s)) from None
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         raise AdminError(_stranger(base_url)) from None
-    if not isinstance(answer, dict) or not isinstance(answer.get("targets"), list):
+    if not isinstance(answer, dict):
         raise AdminError(_stranger(base_url))
     return answer
 

@@ -25,7 +25,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The resolved settings. `targets` and `routes` keep the order of the file."""
+    """The resolved settings. `targets` and `routes` keep the order of the file.
+
+    `version` is a short digest of the file's bytes as they were read. What the environment filled in has no part in it: a
+    process keeps its environment, so that there the file says everything, and no digest tells anything of a key.
+    """
 
     gateway: GatewayPolicy
     callers: tuple[Caller, ...]
@@ -33,6 +37,13 @@ class Settings:
     routes: tuple[RouteSpec, ...]
     regions: tuple[str, ...]
     path: str
+    version: str = ""
+    ca_files: tuple[str, ...] = ()
+
+
+def version_of(data: bytes) -> str:
+    """The version of the settings that a file of these bytes holds."""
+    return hashlib.sha256(data).hexdigest()[:12]
 
 
 def digest(key: str) -> bytes:

@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 """Where something stands in the settings: keys and, for items of a list, their index."""
 
 _LONGEST_KEY = 80
-_SECRETS = frozenset({("providers", "api_key"), ("callers", "key"), ("gateway", "admin_token")})
+_SECRETS = frozenset({("providers", "api_key"), ("providers", "proxy"), ("callers", "key"), ("gateway", "admin_token")})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gateway.policy import CallerPolicy, SettingsFile
 from gateway.settings.model import Caller, Settings, digest
 from llm.order import by_region
 from llm.policy import DefaultsPolicy, ProviderPolicy, RetryPolicy, RoutePolicy, TargetPolicy
+from llm.proxy import parse as parse_proxy
 from llm.spec import CanarySpec, Credential, ProviderSpec, RouteSpec, Stop, TargetSpec
 from quota.policy import QuotaPolicy
 
@@ -16,9 +17,12 @@ SOLE_CREDENTIAL = "default"
 """Name of the one credential of a provider that names none."""
 
 
-def resolve(file: SettingsFile, path: str) -> Settings:
-    """The settings of a file that passed every check. `path` is kept for messages and reloads."""
-    providers = {name: _provider(name, policy) for name, policy in file.providers.items()}
+def resolve(file: SettingsFile, path: str, version: str, authorities: Mapping[str, str]) -> Settings:
+    """The settings of a file that passed every check. `path` is kept for messages and reloads.
+
+    `authorities`: the certificates, in PEM, of each provider that names some of its own.
+    """
+    providers = {name: _provider(name, policy, authorities.get(name)) for name, policy in file.providers.items()}
     targets = {
         name: _target(name, policy, providers[policy.provider], file.gateway.region, file.defaults)
         for name, policy in file.targets.items()
@@ -32,10 +36,12 @@ def resolve(file: SettingsFile, path: str) -> Settings:
         routes=routes,
         regions=tuple(used if file.regions is None else file.regions),
         path=path,
+        version=version,
+        ca_files=tuple(dict.fromkeys(one.ca_file for one in file.providers.values() if one.ca_file)),
     )
 
 
-def _provider(name: str, policy: ProviderPolicy) -> ProviderSpec:
+def _provider(name: str, policy: ProviderPolicy, ca_pem: str | None) -> ProviderSpec:
     if policy.credentials:
         credentials = tuple(Credential(each.name, each.api_key.get_secret_value()) for each in policy.credentials)
     else:
@@ -50,6 +56,8 @@ def _provider(name: str, policy: ProviderPolicy) -> ProviderSpec:
         max_connections=policy.max_connections,
         max_connection_age_s=policy.max_connection_age,
         pool_wait_s=policy.pool_wait,
+        proxy=parse_proxy(policy.proxy.get_secret_value()) if policy.proxy is not None else None,
+        ca_pem=ca_pem,
     )
 
 

@@ -24,14 +24,13 @@ from gateway.settings.nodes import (
 )
 from gateway.settings.problems import Findings, Path
 from llm.commit import FORMS
-from llm.policy import ProviderPolicy, RoutePolicy, TargetPolicy
+from llm.policy import RoutePolicy, TargetPolicy
 from quota.policy import QuotaPolicy
 
 UNSERVED: dict[type[BaseModel], frozenset[str]] = {
     SettingsFile: frozenset({"authority", "sessions", "objectives", "quota"}),
     RoutePolicy: frozenset({"strict", "turns"}),
     TargetPolicy: frozenset({"embedding_model"}),
-    ProviderPolicy: frozenset({"proxy", "ca_file"}),
     CallerPolicy: frozenset({"placement", "quota"}),
     QuotaPolicy: frozenset({"max_wait"}),
 }

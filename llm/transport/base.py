@@ -32,12 +32,27 @@ class WireResponse(Protocol):
         """What has arrived, decompressed; b"" at the end of the body. Raises TransportError."""
 
 
+class Counters(NamedTuple):
+    """A transport as it is now, and what it has counted since it was made.
+
+    `in_use`: places taken, also by connections that are still being made. `idle`: connections kept for the next request.
+    `waiting`: requests that wait for a place. `resent`: requests that a stale connection lost and that were sent once more.
+    `stale_lookups`: connections made to the last good addresses since the name could not be resolved.
+    """
+
+    in_use: int
+    idle: int
+    waiting: int
+    resent: int
+    stale_lookups: int
+
+
 Kind = Literal["connect", "cut", "capacity", "protocol"]
 
 
 class TransportError(Exception):
-    """The wire failed. `kind`: `connect` before an answer, `cut` inside one, `capacity` when the own pool is full,
-    `protocol` when what came is not HTTP. The message names no URL and no key."""
+    """The wire failed. `kind`: `connect` before an answer or at a proxy, `cut` inside one, `capacity` when the own pool
+    is full, `protocol` when what came is not HTTP. The message names no URL and no key."""
 
     def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
@@ -53,5 +68,10 @@ class Transport(Protocol):
         Leaving the context before the body's end closes the connection; after it, the connection is used again.
         """
 
+    def counters(self) -> Counters: ...
+
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection that is idle, and each of the others at the end of its exchange.
+
+        Requests that are under way, wait for a place, or still come, are served as before.
+        """

@@ -68,7 +68,7 @@ class _Brotli:
 
 
 class Connection(asyncio.Protocol):
-    """`opened_at` and `idle_since` are on the event loop's clock, in seconds. `used`: it has carried an exchange before."""
+    """`opened_at` and `idle_since` are the pool's to set, in seconds. `used`: it has carried an exchange before."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._lost = self._reading_paused = False
-        self.opened_at = self.idle_since = loop.time()
+        self.opened_at = self.idle_since = 0.0
         self.used = False
         self._reset()
 
@@ -151,7 +151,6 @@ class Connection(asyncio.Protocol):
     def rest(self) -> None:
         """The exchange is over and the connection goes back to the pool."""
         self._busy = False
-        self.idle_since = self._loop.time()
 
     def abort(self) -> None:
         """Close now, whatever is under way."""
@@ -162,6 +161,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
+        if self._lost or self._surplus:  # before it was told of: TLS was begun on a connection that stood already
+            self.abort()
+            return
         self._poll = select.poll()
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 

@@ -7,22 +7,21 @@ before any byte of an answer, is sent once more on a new connection: that is no 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from urllib.parse import urlsplit
 
-import aiohappyeyeballs
-
 from llm.spec import ProviderSpec
-from llm.transport.base import TransportError, WireRequest
+from llm.transport.base import Counters, TransportError, WireRequest
 from llm.transport.connection import Connection
+from llm.transport.dialer import Dialer, Origin
+from llm.transport.resolver import Lookup, Resolver
+from llm.transport.tunnel import refused
 
 _IDLE_S = 30.0
-_NEXT_ADDRESS_S = 0.25
-"""How long one address is tried before the next one is tried beside it (RFC 8305, 8)."""
+_PROXY_AUTHENTICATION_REQUIRED = 407
 
 
 class Http1Transport:
@@ -30,33 +29,58 @@ class Http1Transport:
 
     A connection is used again while it is younger than `max_connection_age_s`, so that a change of the provider's address
     is followed within that time. It has to be made inside a running loop, and closed. `resent` counts requests that were
-    sent once more.
+    sent once more. `now` is monotonic, in seconds, the event loop's own time if it is not given.
     """
 
-    def __init__(self, spec: ProviderSpec, tls: ssl.SSLContext | None = None) -> None:
-        parts = urlsplit(spec.base_url)
+    def __init__(
+        self,
+        spec: ProviderSpec,
+        tls: ssl.SSLContext | None = None,
+        *,
+        getaddrinfo: Lookup | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        parts, proxy = urlsplit(spec.base_url), spec.proxy
         secure = parts.scheme == "https"
         self._loop = asyncio.get_running_loop()
-        self._host = parts.hostname or ""
-        self._port = parts.port or (443 if secure else 80)
-        self._tls = (tls or ssl.create_default_context()) if secure else None
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        self._host_header = host if parts.port is None else f"{host}:{parts.port}"
-        self._origin = len(f"{parts.scheme}://{parts.netloc}")
+        self._now = now or self._loop.time
+        if secure or (proxy is not None and proxy.secure):
+            tls = tls or ssl.create_default_context(cadata=spec.ca_pem)
+        origin = Origin(parts.hostname or "", parts.port or (443 if secure else 80), tls if secure else None)
+        first = (origin.host, origin.port) if proxy is None else (proxy.host, proxy.port)
+        self._resolver = Resolver(*first, getaddrinfo or self._loop.getaddrinfo, self._now)
+        self._dialer = Dialer(origin, self._resolver, proxy, tls if proxy is not None and proxy.secure else None)
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        host_header = host if parts.port is None else f"{host}:{parts.port}"
+        self._target_at = len(f"{parts.scheme}://{parts.netloc}")
+        self._method, self._fixed = "POST ", f" HTTP/1.1\r\nHost: {host_header}"
+        self._asks_proxy = proxy is not None and not secure
+        if proxy is not None and not secure:
+            self._method += f"http://{host_header}"
+            self._fixed += f"\r\nProxy-Authorization: {proxy.authorization}" if proxy.authorization else ""
         self._places = asyncio.Semaphore(spec.max_connections)
         self._limit, self._pool_wait_s = spec.max_connections, spec.pool_wait_s
         self._max_age_s = spec.max_connection_age_s
         self._idle: deque[Connection] = deque()
         self._reaper: asyncio.TimerHandle | None = None
         self._closed = False
+        self._in_use = self._waiting = 0
         self.resent = 0
 
     def send(self, request: WireRequest) -> _Sent:
         return _Sent(self, request)
 
+    def counters(self) -> Counters:
+        idle = sum(connection.reusable for connection in self._idle)
+        return Counters(self._in_use, idle, self._waiting, self.resent, self._resolver.stale)
+
     async def close(self) -> None:
-        """Close what is idle; a connection in use is closed when it is given back."""
+        """Close what is idle; a connection in use is closed when it is given back, and nothing is kept any more.
+
+        Who waits for a place goes on waiting, and gets it as before: a request that has begun is not lost to a reload.
+        """
         self._closed = True
+        self._resolver.close()
         if self._reaper is not None:
             self._reaper.cancel()
             self._reaper = None
@@ -70,6 +94,7 @@ class Http1Transport:
         Every connection has to come back through `give_back`.
         """
         await self._take_place()
+        self._in_use += 1
         connection: Connection | None = None
         try:
             head = self._head(request)
@@ -82,24 +107,28 @@ class Http1Transport:
                         raise
                     connection.abort()
                     self.resent += 1
-                else:
-                    return connection
-            connection = await self._connect(request.connect_s)
-            await connection.exchange(head, request.body)
+                    connection = None
+            if connection is None:
+                connection = await self._dialer.dial(request.connect_s)
+                connection.opened_at = self._now()
+                await connection.exchange(head, request.body)
+            if connection.status == _PROXY_AUTHENTICATION_REQUIRED and self._asks_proxy:
+                raise refused(connection.status)
         except BaseException:
             if connection is not None:
                 connection.abort()
-            self._places.release()
+            self._release_place()
             raise
         return connection
 
     def give_back(self, connection: Connection) -> None:
         """The exchange is over: keep the connection if it is clean, else close it."""
-        self._places.release()
+        self._release_place()
         if self._closed or not connection.reusable or self._too_old(connection):
             connection.abort()
             return
         connection.rest()
+        connection.idle_since = self._now()
         self._idle.append(connection)
         if self._reaper is None:
             self._reaper = self._loop.call_later(_IDLE_S, self._reap)
@@ -113,12 +142,12 @@ class Http1Transport:
         return None
 
     def _too_old(self, connection: Connection) -> bool:
-        return self._loop.time() - connection.opened_at >= self._max_age_s
+        return self._now() - connection.opened_at >= self._max_age_s
 
     def _reap(self) -> None:
         """Close what has been idle for long; the ones used last are at the end."""
         self._reaper = None
-        since = self._loop.time() - _IDLE_S
+        since = self._now() - _IDLE_S
         while self._idle and (self._idle[0].idle_since <= since or not self._idle[0].reusable):
             self._idle.popleft().abort()
         if self._idle:
@@ -128,49 +157,22 @@ class Http1Transport:
         if not self._places.locked():
             await self._places.acquire()
             return
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._pool_wait_s):
                 await self._places.acquire()
         except TimeoutError:
             message = f"all {self._limit} connections to the provider are in use (max_connections)"
             raise TransportError("capacity", message) from None
+        finally:
+            self._waiting -= 1
 
-    async def _connect(self, limit_s: float) -> Connection:
-        try:
-            async with asyncio.timeout(limit_s):
-                sock = await self._socket()
-                try:
-                    _, connection = await self._loop.create_connection(
-                        lambda: Connection(self._loop),
-                        sock=sock,
-                        ssl=self._tls,
-                        server_hostname=self._host if self._tls else None,
-                    )
-                except BaseException:
-                    sock.close()
-                    raise
-        except TimeoutError:
-            raise TransportError("connect", f"no connection to the provider within {limit_s:g} s") from None
-        except (socket.gaierror, UnicodeError):  # the latter: no name at all, or too long a part of one
-            raise TransportError("connect", "the provider's host name cannot be resolved") from None
-        except ssl.SSLError as error:
-            raise TransportError("connect", f"no TLS connection to the provider ({_tls_words(error)})") from None
-        except OSError as error:
-            words = os.strerror(error.errno) if error.errno else type(error).__name__
-            raise TransportError("connect", f"no connection to the provider ({words})") from None
-        return connection
-
-    async def _socket(self) -> socket.socket:
-        """A connected socket to the first of the host's addresses that answers."""
-        addresses = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        sock = await aiohappyeyeballs.start_connection(
-            addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1, loop=self._loop
-        )
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
+    def _release_place(self) -> None:
+        self._in_use -= 1
+        self._places.release()
 
     def _head(self, request: WireRequest) -> bytes:
-        lines = [f"POST {request.url[self._origin :] or '/'} HTTP/1.1", f"Host: {self._host_header}"]
+        lines = [f"{self._method}{request.url[self._target_at :] or '/'}{self._fixed}"]
         lines += [f"{name}: {value}" for name, value in request.headers]
         lines.append(f"Content-Length: {len(request.body)}\r\n\r\n")
         return "\r\n".join(lines).encode("latin-1")
@@ -192,9 +194,3 @@ class _Sent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._transport.give_back(self._connection)
-
-
-def _tls_words(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate: {error.verify_message.partition(',')[0]}"  # what comes after names the host
-    return error.reason or type(error).__name__

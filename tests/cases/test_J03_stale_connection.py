@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from llm.transport.http1 import Http1Transport
 from tests.cases.drive import MODES, attempts, breaker, said, start, until
 from tests.fakes.behaviours import Behaviour, answer, close, reset, silent
 from tests.fakes.exchange import Exchange
@@ -19,9 +18,7 @@ def values(p: Upstream, s: Upstream, retries: int = 0) -> Json:
 
 
 def resent(g: Lab, provider: str) -> int:
-    transport = g.service.engine._transports[provider]
-    assert isinstance(transport, Http1Transport)
-    return transport.resent
+    return g.service.engine.providers[provider].transport.counters().resent
 
 
 def lost_on_reuse(end: Behaviour) -> Behaviour:

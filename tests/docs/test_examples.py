@@ -99,7 +99,8 @@ def test_the_reference_has_every_key_with_its_default(model: str) -> None:
     for key, schema in keys.items():
         assert len(rows[key]) == 3, key
         if "default" in schema:
-            assert rows[key][1] == f"`{schema['default']}`", key
+            default = schema["default"]
+            assert rows[key][1] == f"`{str(default).lower() if isinstance(default, bool) else default}`", key
 
 
 def test_every_dependency_has_its_reason() -> None:

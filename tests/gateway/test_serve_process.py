@@ -186,3 +186,21 @@ async def test_broken_settings_are_exit_code_1_with_their_place(tmp_path: Path) 
         out, _ = await gateway.process.communicate()
         assert gateway.process.returncode == 1
         assert b"routes.r.tragets" in out
+
+
+async def test_a_log_reader_that_stops_reading_stops_no_turn(tmp_path: Path) -> None:
+    """Far more lines than a pipe takes are logged while nobody reads them."""
+    async with Upstream("p") as p:
+        async with started(config({"p": p}), tmp_path) as gateway:
+            start = await gateway.event("start")
+            async with aiohttp.ClientSession() as session:
+                for _ in range(1200):
+                    async with session.post(
+                        f"{start['listen']}/v1/chat/completions",
+                        data=chat_body(),
+                        headers={"Content-Type": "application/json"},
+                    ) as response:
+                        assert response.status == 200
+            gateway.process.send_signal(signal.SIGTERM)
+            assert await gateway.exit_code() == 0
+            assert sum(line["event"] == "turn" for line in gateway.lines) == 1200

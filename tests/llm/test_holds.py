@@ -145,6 +145,31 @@ def test_a_hold_ends_at_its_time() -> None:
     assert holds.seconds_left(noted) == 0
 
 
+def test_a_new_key_frees_from_what_the_old_one_was_refused_for() -> None:
+    new_one = Credential("one", "k-new")
+    renewed = target("held", of=provider("p", new_one, TWO), credential=new_one, model="m1")
+    holds = Holds(ManualClock().now)
+    holds.note(HELD, failure(ErrorClass.CREDENTIAL))
+    holds.note(SAME_MODEL, failure(ErrorClass.CREDENTIAL))
+    holds.note(HELD, failure(ErrorClass.RATE_LIMITED))
+    holds.key_changed("p", ONE, new_one)
+    assert left(holds, renewed) == 30, "a rate limit stays"
+    assert left(holds, SAME_MODEL) == 300, "the other credential has nothing to do with it"
+    holds.note(HELD, failure(ErrorClass.QUOTA_EXHAUSTED))
+    assert left(holds, renewed) == 30, "an attempt with the old key says nothing of the new one"
+    holds.key_changed("p", new_one, ONE)
+    assert left(holds) == 30
+
+
+def test_what_held_a_target_alone_goes_with_it() -> None:
+    holds = Holds(ManualClock().now)
+    holds.note(HELD, failure(ErrorClass.OVERLOADED, 60))
+    holds.note(HELD, failure(ErrorClass.RATE_LIMITED, 20))
+    assert left(holds) == 60
+    holds.forget(HELD)
+    assert left(holds) == 20
+
+
 @given(
     st.lists(
         st.tuples(

@@ -14,7 +14,7 @@ from llm.holds import Holds
 from llm.provider_breaker import ProviderBreaker
 from llm.spec import RouteSpec
 from llm.target import Target, provider_breaker
-from llm.transport.base import TransportError, WireRequest
+from llm.transport.base import Counters, TransportError, WireRequest
 from tests.fakes import chat
 from tests.fakes.clock import ManualClock
 from tests.lab import NoJitter
@@ -58,6 +58,9 @@ class Wire:
         self.clock, self._scripts, self._default = clock, deque(scripts), default or good()
         self.asked: list[WireRequest] = []
         self.open = 0
+
+    def counters(self) -> Counters:
+        return Counters(0, 0, 0, 0, 0)
 
     def send(self, request: WireRequest) -> _Sent:
         return _Sent(self, request)

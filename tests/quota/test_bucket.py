@@ -71,6 +71,25 @@ def test_a_bucket_without_size_or_refill_is_refused(capacity: float, rate_per_s:
         Bucket(capacity=capacity, rate_per_s=rate_per_s, now=0.0)
 
 
+def test_another_size_keeps_the_level_and_fills_nothing() -> None:
+    bucket = Bucket(capacity=100, rate_per_s=10, now=0.0)
+    bucket.take(60, 0.0)
+    bucket.retune(capacity=500, rate_per_s=1, now=2.0)
+    assert (bucket.level(2.0), bucket.level(12.0)) == (60, 70), (
+        "refilled at the old rate until then, at the new one since"
+    )
+    bucket.retune(capacity=50, rate_per_s=1, now=12.0)
+    assert bucket.level(12.0) == 50
+    bucket.retune(capacity=500, rate_per_s=1, now=12.0)
+    assert bucket.level(12.0) == 50
+    bucket.correct(-80, 12.0)
+    bucket.retune(capacity=10, rate_per_s=2, now=12.0)
+    assert (bucket.level(12.0), bucket.wait_s(0, 12.0)) == (-30, 15), "a debt stays"
+    with pytest.raises(ValueError, match="above 0"):
+        bucket.retune(capacity=0, rate_per_s=1, now=13.0)
+    assert (bucket.capacity, bucket.level(13.0)) == (10, -28)
+
+
 @settings(deadline=None)
 @given(
     rate_per_s=st.floats(1 / 60, 2e6),

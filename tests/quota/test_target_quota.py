@@ -203,3 +203,27 @@ def test_D03_a_request_larger_than_the_bucket_is_refused_for_good(clock: ManualC
     assert (refusal.never, refusal.retry_after_s) == (True, None)
     assert "needs 800 tokens and the bucket holds 666" in str(refusal)
     quota(clock, tokens_per_minute=5000, burst=60).reserve(800)
+
+
+def test_a_limit_that_comes_later_is_charged_with_what_is_used_and_given_nothing(clock: ManualClock) -> None:
+    target = quota(clock, requests_per_minute=60)
+    settled, released = target.reserve(900), target.reserve(900)
+    target.retune(QuotaPolicy(tokens_per_minute=6000, burst=60))
+    target.reserve(5000)
+    settled.settle(200)
+    released.release()
+    assert tokens_left(target) == 800
+    target.retune(QuotaPolicy(requests_per_minute=60, tokens_per_minute=6000, burst=60))
+    levels = target.levels()
+    assert (levels.requests, levels.in_flight) == (Level(60, 60), 1)
+
+
+def test_fewer_at_once_waits_until_enough_have_ended(clock: ManualClock) -> None:
+    target = quota(clock, concurrency=3)
+    held = [target.reserve(1) for _ in range(3)]
+    target.retune(QuotaPolicy(concurrency=2))
+    assert refused(target, 1).kind == "concurrency"
+    held.pop().release()
+    assert refused(target, 1).kind == "concurrency"
+    held.pop().release()
+    target.reserve(1)

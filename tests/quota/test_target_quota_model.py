@@ -35,6 +35,11 @@ class ModelBucket:
         self.capacity = max(self.rate * Fraction(burst), Fraction(at_least))
         self.level = self.capacity
 
+    def retune(self, per_minute: int, burst: float, at_least: int) -> None:
+        self.rate = Fraction(per_minute, 60)
+        self.capacity = max(self.rate * Fraction(burst), Fraction(at_least))
+        self.change(0)
+
     def change(self, amount: int | Fraction) -> None:
         self.level = min(self.capacity, self.level + amount)
 
@@ -49,9 +54,22 @@ def ask(target: TargetQuota, tokens: int) -> Reservation | QuotaRefused:
         return refusal
 
 
+def retuned(bucket: ModelBucket | None, per_minute: int | None, burst: float, at_least: int) -> ModelBucket | None:
+    if per_minute is None:
+        return None
+    if bucket is None:
+        return ModelBucket(per_minute, burst, at_least)
+    bucket.retune(per_minute, burst, at_least)
+    return bucket
+
+
 class Held(NamedTuple):
+    """A reservation, and the buckets that it was taken from."""
+
     reservation: Reservation
     tokens: int
+    from_requests: ModelBucket | None
+    from_tokens: ModelBucket | None
 
 
 class QuotaMachine(RuleBasedStateMachine):
@@ -62,14 +80,21 @@ class QuotaMachine(RuleBasedStateMachine):
         self.ms = start_ms
         self.policy = policy
         self.target = TargetQuota(policy, lambda: self.ms / 1000)
-        self.requests = policy.requests_per_minute and ModelBucket(policy.requests_per_minute, policy.burst, 1)
-        self.tokens = policy.tokens_per_minute and ModelBucket(policy.tokens_per_minute, policy.burst, 0)
+        self.requests = retuned(None, policy.requests_per_minute, policy.burst, 1)
+        self.tokens = retuned(None, policy.tokens_per_minute, policy.burst, 0)
         self.held: list[Held] = []
         self.over: list[Reservation] = []
 
     def buckets(self, tokens: int) -> list[tuple[ModelBucket, int]]:
         asked = [(self.requests, 1), (self.tokens, tokens)]
         return [(bucket, amount) for bucket, amount in asked if isinstance(bucket, ModelBucket)]
+
+    @rule(policy=policies)
+    def other_limits(self, policy: QuotaPolicy) -> None:
+        self.policy = policy
+        self.target.retune(policy)
+        self.requests = retuned(self.requests, policy.requests_per_minute, policy.burst, 1)
+        self.tokens = retuned(self.tokens, policy.tokens_per_minute, policy.burst, 0)
 
     @rule(ms=st.integers(0, 90_000))
     def time_passes(self, ms: int) -> None:
@@ -103,7 +128,7 @@ class QuotaMachine(RuleBasedStateMachine):
         assert wait_s < _EARLY_S
         for bucket, amount in asked:
             bucket.change(-amount)
-        self.held.append(Held(outcome, tokens))
+        self.held.append(Held(outcome, tokens, self.requests, self.tokens))
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
@@ -111,8 +136,10 @@ class QuotaMachine(RuleBasedStateMachine):
         held = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         used = data.draw(st.integers(0, held.tokens) | st.integers(0, 2 * held.tokens + 10))
         held.reservation.settle(used)
-        if isinstance(self.tokens, ModelBucket):
-            self.tokens.change(held.tokens - used)
+        if self.requests is not None and self.requests is not held.from_requests:
+            self.requests.change(-1)  # it came after the reservation, which took nothing from it
+        if self.tokens is not None:
+            self.tokens.change((held.tokens if self.tokens is held.from_tokens else 0) - used)
         self.over.append(held.reservation)
 
     @precondition(lambda self: self.held)
@@ -121,7 +148,8 @@ class QuotaMachine(RuleBasedStateMachine):
         held = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         held.reservation.release()
         for bucket, amount in self.buckets(held.tokens):
-            bucket.change(amount)
+            if bucket in (held.from_requests, held.from_tokens):
+                bucket.change(amount)
         self.over.append(held.reservation)
 
     @precondition(lambda self: self.over)

@@ -1,4 +1,4 @@
-"""A self-signed certificate for localhost with its key, for tests only, and a key that asks for a passphrase."""
+"""Two self-signed certificates for localhost with their keys, for tests only, and a key that asks for a passphrase."""
 
 CERTIFICATE = """\
 -----BEGIN CERTIFICATE-----
@@ -19,6 +19,28 @@ KEY = """\
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgfit5eVqgdL9lFIzT
 ErDiOXqVCMjrjuGCXqnPUq29qw2hRANCAASDQViybF2MoEqAbCAvlYfqO7I0NFJw
 EEmx+SeUUva6SzXfUeXnvLYUKpF+p4uYtY6gb2uj3jX1L2o2weWhSXHU
+-----END PRIVATE KEY-----
+"""
+
+OTHER_CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBfzCCASWgAwIBAgIUQV/H0uYN+K8NvOXIHQpozxkHES0wCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTIwMTA1MDU1NloYDzIxMjYxMTA3
+MDUwNTU2WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQZ5smqqfvk9lwqj6tmHWhwEOfSuhXslrj3n/LVDgDLUk8mKXp/tXfh
+VqgcZLVwl0Bx+zCJuHY2FL7sqPV+qaclo1MwUTAdBgNVHQ4EFgQUSgJjzumJGHHe
+t//IY3x5uVHUrIowHwYDVR0jBBgwFoAUSgJjzumJGHHet//IY3x5uVHUrIowDwYD
+VR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEA1tgAOI73UEL9tyKdM8KI
+PH4dzYqbkSNsy8+1Xtg71UcCIFhOyO3VRMh4CvwSMbGQWU0IIzsK8I5Ps4lneS9X
+24Jm
+-----END CERTIFICATE-----
+"""
+
+OTHER_KEY = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgc7srIP3WSxGjk0o2
+Z/n1fzAU4tU/dg+Bi1MWf6UAY3KhRANCAAQZ5smqqfvk9lwqj6tmHWhwEOfSuhXs
+lrj3n/LVDgDLUk8mKXp/tXfhVqgcZLVwl0Bx+zCJuHY2FL7sqPV+qacl
 -----END PRIVATE KEY-----
 """
 

@@ -137,7 +137,6 @@ def test_I02_what_is_missing_or_of_the_wrong_kind_is_said_in_plain_words(
         ("version: 1", "version: 1\nquota: {backend: local}", "quota"),
         ("    targets: [", "    strict: true\n    targets: [", "routes.support.strict"),
         ("model: m", "model: m\n    quota: {max_wait: 2s}", "targets.gpt-eu.quota.max_wait"),
-        ("dialect: openai", "dialect: openai\n    proxy: http://x", "providers.p.proxy"),
         ("dialect: openai", "dialect: gemini", "providers.p.dialect"),
         ("version: 1", "version: 1\ncallers: [{name: a, key: k, placement: x}]", "callers[0].placement"),
     ],

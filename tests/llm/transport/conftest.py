@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from llm.transport import http1
+from llm.transport import dialer
 from llm.transport.connection import Connection
 from tests.llm.transport.driving import Arrivals, Tls
 from tests.settings.certificates import CERTIFICATE, KEY
@@ -31,7 +31,7 @@ def arrivals(monkeypatch: pytest.MonkeyPatch) -> Arrivals:
             seen.pieces.append(data)
             seen.size += len(data)
 
-    monkeypatch.setattr(http1, "Connection", Watched)
+    monkeypatch.setattr(dialer, "Connection", Watched)
     return seen
 
 

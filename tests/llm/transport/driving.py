@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
+
+from aiohappyeyeballs import AddrInfoType
 
 from llm.spec import ProviderSpec
 from llm.transport.base import TransportError, WireRequest
 from llm.transport.connection import Connection
 from llm.transport.http1 import Http1Transport
+from llm.transport.resolver import Lookup
 from tests.fakes.exchange import reset_transport
 from tests.llm.making import KEY
 
@@ -181,18 +184,32 @@ class Told(NamedTuple):
     body: bytes
 
 
+Connect = Callable[[float], Coroutine[Any, Any, socket.socket]]
+
+
 class Client(Http1Transport):
     """The transport under test, with short ways to use it, which knows all sockets that it had."""
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None, **limits: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        tls: ssl.SSLContext | None = None,
+        getaddrinfo: Lookup | None = None,
+        now: Callable[[], float] | None = None,
+        **limits: Any,
+    ) -> None:
         self.spec = ProviderSpec("p", "openai", url, (KEY,), **limits)
-        super().__init__(self.spec, tls)
+        super().__init__(self.spec, tls, getaddrinfo=getaddrinfo, now=now)
         self.sockets: list[socket.socket] = []
+        self._dialer._socket = self._noted(self._dialer._socket)  # type: ignore[method-assign,assignment]
 
-    async def _socket(self) -> socket.socket:
-        sock = await super()._socket()
-        self.sockets.append(sock)
-        return sock
+    def _noted(self, connect: Connect) -> Connect:
+        async def connected(limit_s: float) -> socket.socket:
+            sock = await connect(limit_s)
+            self.sockets.append(sock)
+            return sock
+
+        return connected
 
     def request(self, body: bytes = b"{}", *, connect_s: float = GUARD_S, path: str = "/chat") -> WireRequest:
         return WireRequest(self.spec.base_url + path, (("X-Test", "1"),), body, connect_s)
@@ -219,6 +236,15 @@ class Client(Http1Transport):
         return sum(sock.fileno() >= 0 for sock in self.sockets)
 
 
+def answers(*ports: int) -> Lookup:
+    """A resolver that knows these ports of this machine, whatever the name."""
+
+    async def lookup(*_: object, **__: object) -> Sequence[AddrInfoType]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
+
+    return lookup
+
+
 async def read_all(answer: Connection) -> bytes:
     parts = []
     while data := await answer.read_any():
@@ -228,12 +254,14 @@ async def read_all(answer: Connection) -> bytes:
 
 
 @asynccontextmanager
-async def client(url: str, tls: ssl.SSLContext | None = None, **limits: Any) -> AsyncIterator[Client]:
-    """A client; when it is closed, nothing of it may be left."""
-    transport = Client(url, tls, **limits)
+async def client(url: str, tls: ssl.SSLContext | None = None, **parts: Any) -> AsyncIterator[Client]:
+    """A client, `parts` as `Client` has them; when it is closed, nothing of it may be left."""
+    transport = Client(url, tls, **parts)
     try:
         yield transport
         assert transport.places_taken == 0
+        counted = transport.counters()
+        assert (counted.in_use, counted.waiting) == (0, 0)
         assert len(transport._idle) <= transport.spec.max_connections
     finally:
         await transport.close()

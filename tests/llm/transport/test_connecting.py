@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import pytest
+from aiohappyeyeballs import AddrInfoType
 
 from llm.transport.base import TransportError
+from llm.transport.resolver import Lookup
 from tests.fakes.upstream import Upstream
-from tests.llm.transport.driving import OK, Line, Peer, Tls, always, client
+from tests.llm.transport.driving import GUARD_S, OK, Line, Peer, Tls, always, answers, client
+from tests.settings.certificates import CERTIFICATE
 
 
 def ipv6() -> bool:
@@ -121,11 +124,7 @@ async def test_nobody_answers_within_the_limit() -> None:
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket())
         server.bind(("127.0.0.1", 0))
-        server.listen(0)
-        for _ in range(8):  # more than the backlog takes: those behind are not answered
-            filler = stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(server.getsockname())
+        fill(server, stack)
         async with client(f"http://127.0.0.1:{server.getsockname()[1]}/v1") as c:
             error = await c.refused(connect_s=0.05)
             assert c.places_taken == 0
@@ -136,57 +135,66 @@ async def test_nobody_answers_within_the_limit() -> None:
     "host", ["no-such-host.invalid", "a..b", "x" * 64 + ".test", ".test"], ids=["unknown", "empty-part", "long", "dot"]
 )
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_host_that_cannot_be_resolved(scheme: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with client(f"{scheme}://{host}/v1") as c:
-        if host.endswith(".invalid"):  # no query leaves this machine
+async def test_a_host_that_cannot_be_resolved(scheme: str, host: str) -> None:
+    async def unknown(*_: object, **__: object) -> Sequence[AddrInfoType]:
+        raise socket.gaierror(socket.EAI_NONAME, f"Name or service not known: {host}")
 
-            async def unknown(*_: object, **__: object) -> object:
-                raise socket.gaierror(socket.EAI_NONAME, f"Name or service not known: {host}")
-
-            monkeypatch.setattr(c, "_loop", Resolving(c._loop, unknown))
+    own = unknown if host.endswith(".invalid") else None  # no query leaves this machine
+    async with client(f"{scheme}://{host}/v1", getaddrinfo=own) as c:
         error = await c.refused()
         assert (error.kind, error.message) == ("connect", "the provider's host name cannot be resolved")
         assert c.places_taken == 0
 
 
-class Resolving:
-    """The event loop with another resolver."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, getaddrinfo: object) -> None:
-        self._loop, self.getaddrinfo = loop, getaddrinfo
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._loop, name)
+# several addresses
 
 
-async def test_the_address_is_looked_up_for_each_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Upstream("old") as old, Upstream("new") as new:
-        async with client("http://provider.test/v1", max_connection_age_s=0.0) as c:
-            now = old
+@pytest.mark.skipif(not ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("how", ["refuses", "silent"])
+async def test_G04_a_dead_ipv6_address_beside_a_live_ipv4_one_costs_little(how: str) -> None:
+    """A silent address is not waited for to its end, which takes minutes."""
+    with ExitStack() as stack:
+        dead = stack.enter_context(socket.socket(socket.AF_INET6))
+        dead.bind(("::1", 0))
+        port = dead.getsockname()[1]
+        if how == "silent":
+            fill(dead, stack)
+        async with Peer(always(OK)) as peer:
+            both: list[AddrInfoType] = [
+                (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0)),
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", peer.port)),
+            ]
+            async with client("http://provider.test/v1", getaddrinfo=says(both), max_connection_age_s=0.0) as c:
+                started = c._loop.time()
+                for _ in range(3):
+                    assert (await c.ask()).body == b"ok"
+                assert c._loop.time() - started < GUARD_S / 3  # three quarters of a second, on a machine at rest
+                assert len(peer.lines) == 3
 
-            async def lookup(*_: object, **__: object) -> object:
-                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", now.port))]
 
-            monkeypatch.setattr(c, "_loop", Resolving(c._loop, lookup))
-            await c.ask()
-            now = new
-            await c.ask()
-        assert (old.attempts, new.attempts) == (1, 1)
-        assert new.requests[0].header("host") == "provider.test"
-
-
-async def test_a_dead_first_address_does_not_stop_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_second_address_is_tried_when_the_first_refuses() -> None:
     async with Upstream("p") as p:
-        async with client("http://provider.test/v1") as c:
-            with socket.socket() as unused:
-                unused.bind(("127.0.0.1", 0))
-
-                async def lookup(*_: object, **__: object) -> object:
-                    ports = (unused.getsockname()[1], p.port)
-                    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
-
-                monkeypatch.setattr(c, "_loop", Resolving(c._loop, lookup))
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            dead = unused.getsockname()[1]
+            async with client("http://provider.test/v1", getaddrinfo=answers(dead, p.port)) as c:
                 assert (await c.ask()).status == 200
+
+
+def says(addresses: Sequence[AddrInfoType]) -> Lookup:
+    async def lookup(*_: object, **__: object) -> Sequence[AddrInfoType]:
+        return addresses
+
+    return lookup
+
+
+def fill(server: socket.socket, stack: ExitStack) -> None:
+    """Have more connections than the backlog takes: those behind are not answered."""
+    server.listen(0)
+    for _ in range(8):
+        filler = stack.enter_context(socket.socket(server.family))
+        filler.setblocking(False)
+        filler.connect_ex(server.getsockname())
 
 
 # TLS
@@ -201,6 +209,18 @@ async def test_tls_with_an_authority_of_ones_own(tls: Tls) -> None:
         for _ in range(3):
             assert (await c.ask(b"x" * 1_000_000)).body == b"ok"
         assert (len(peer.lines), c.resent) == (1, 0)
+
+
+async def test_tls_with_the_providers_own_certificates_and_no_others(tls: Tls) -> None:
+    async with Peer(always(OK), tls=tls.server) as peer:
+        async with client(named(peer), ca_pem=CERTIFICATE) as c:
+            assert (await c.ask()).body == b"ok"
+            context = c._dialer._origin.tls
+            assert context is not None
+            assert len(context.get_ca_certs()) == 1
+            assert context.check_hostname
+        async with client(peer.url, ca_pem=CERTIFICATE) as c:
+            assert (await c.refused()).message == "no TLS connection to the provider (certificate: IP address mismatch)"
 
 
 async def test_tls_that_closes_at_rest_and_in_the_answer(tls: Tls) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm.transport import http1
+from llm.transport import dialer
 from llm.transport.connection import Connection
 from tests.fakes.behaviours import silent, sse, wait
 from tests.fakes.chat import text_chunk
@@ -157,7 +157,7 @@ async def test_in_the_same_turn_as_the_head_comes(cut_at: int, monkeypatch: pyte
         line.send(OK[:cut_at])
         await line.gone()
 
-    monkeypatch.setattr(http1, "Connection", Cancelling)
+    monkeypatch.setattr(dialer, "Connection", Cancelling)
     async with pair(play) as (peer, c):
         asked = asyncio.create_task(c.ask())
         with pytest.raises(asyncio.CancelledError):

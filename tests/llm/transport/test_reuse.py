@@ -11,6 +11,7 @@ import pytest
 from llm.transport import http1
 from tests.fakes.behaviours import answer, gate, sse, status
 from tests.fakes.chat import text_chunk
+from tests.fakes.clock import ManualClock
 from tests.fakes.upstream import Upstream
 from tests.llm.transport.driving import GUARD_S, OK, Arrivals, Line, client, once, pair, until
 
@@ -366,16 +367,14 @@ async def test_a_refused_connection_after_a_lost_one_is_a_connect_failure() -> N
 # ages
 
 
-async def test_a_connection_past_its_age_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Upstream("p") as p, client(p.base_url, max_connection_age_s=10.0) as c:
+async def test_a_connection_past_its_age_is_not_used_again() -> None:
+    clock = ManualClock()
+    async with Upstream("p") as p, client(p.base_url, max_connection_age_s=10.0, now=clock.now) as c:
         await c.ask()
-        real = c._loop.time
-        shift = 0.0
-        monkeypatch.setattr(c, "_loop", Shifted(c._loop, lambda: real() + shift))
-        shift = 5.0
+        clock.advance(9.9)
         await c.ask()
         assert p.connections_made == 1
-        shift = 10.0
+        clock.advance(0.1)
         await c.ask()  # young when it was given back, old when it is asked for
         assert p.connections_made == 2
         await until(lambda: p.connections_open == 1)
@@ -388,16 +387,6 @@ async def test_a_busy_connection_past_its_age_ends_its_answer_and_is_closed() ->
             assert p.connections_made == number
             assert not c._idle
             await until(lambda: p.connections_open == 0)
-
-
-class Shifted:
-    """The event loop with another clock."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, time: object) -> None:
-        self._loop, self.time = loop, time
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._loop, name)
 
 
 async def test_connections_at_rest_for_long_are_closed_and_fresh_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
