@@ -97,7 +97,7 @@ class Reloader:
 
     def _check(self, running: Settings) -> tuple[Settings, Ready]:
         """The file's settings, checked in full, and what has to change with them. Raises SettingsError."""
-        if Path(running.path).is_fifo():
+        if _is_pipe(Path(running.path)):
             message = "the settings came through a pipe, which is read once: write them to a file, and start with that"
             raise SettingsError((self._problem(message),))
         before = self.read = content_of(files_of(running))
@@ -132,6 +132,13 @@ class Reloader:
             "info", "reload", applied=True, trigger=trigger, settings_version=now.version, before=before.version,
             targets=_difference(before.targets, now.targets), routes=_difference(before.routes, now.routes),
         )  # fmt: skip
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:
+        return False  # reading it says why it cannot be read
 
 
 def _difference(before: Sequence[TargetSpec | RouteSpec], now: Sequence[TargetSpec | RouteSpec]) -> list[str] | None:
