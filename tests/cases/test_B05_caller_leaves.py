@@ -1,4 +1,4 @@
-"""The caller goes away: the provider's connection is closed, all is given back, and nobody is to blame."""
+"""B05: the caller goes away: the provider's connection is closed, all is given back, and nobody is to blame."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes.behaviours import answer, cut_after, gate, silent, status
 from tests.fakes.clock import ManualClock
+from tests.fakes.exchange import Exchange
 from tests.fakes.upstream import Upstream
 from tests.gateway.wire import chat_body, chat_request, idle, serves, until, wire
 from tests.lab import Lab, config, lab
@@ -156,3 +157,39 @@ async def test_what_was_tried_before_the_caller_left_is_on_record() -> None:
             assert "overhead_ms" not in g.turns[-1]
             moves = {"from": "p", "to": "s", "reason": "server_error"}
             assert await g.metric("stanchion_failovers_total", **moves) == 1
+
+
+async def test_B05_while_an_answer_is_held_to_its_end() -> None:
+    """The provider has sent three pieces that the caller has not seen; they were used all the same."""
+    sent = asyncio.Event()
+
+    async def told_and_silent(exchange: Exchange) -> None:
+        sent.set()
+        await silent()(exchange)
+
+    async with Upstream("p") as p, Upstream("s") as s, metered(p, s) as g:
+        p.script(cut_after(3, told_and_silent))
+        async with wire(g) as w:
+            w.send(chat_request(stream=True).replace(b"\r\n\r\n", b"\r\nx-stanchion-commit: complete\r\n\r\n", 1))
+            await sent.wait()
+            await asyncio.sleep(0.05)  # the pieces are on their way through the socket
+            w.abort()
+            await p.requests[0].wait_closed()
+        await left_alone(g, p, s, input_tokens(stream=True) + 3)
+
+
+async def test_B05_while_a_held_answer_is_being_read_its_attempt_has_long_succeeded() -> None:
+    """Nothing of the provider's is in use any more: its place is free, and it did its work."""
+    long = "word " * 60_000  # more than sockets take, so that the caller leaves in mid-answer
+    async with (
+        Upstream("p", default=answer(long)) as p,
+        lab(config({"p": p}, target_p={"quota": {"concurrency": 1}})) as g,
+    ):
+        async with wire(g) as w:
+            w.send(chat_request(stream=True).replace(b"\r\n\r\n", b"\r\nx-stanchion-commit: complete\r\n\r\n", 1))
+            await w.head()
+            assert (await g.target("p"))["quota"]["in_flight"] == 0
+            w.abort()
+        await idle(g)
+        assert g.turns[-1]["outcome"] == "client_closed"
+        assert await g.metric("stanchion_attempts_total", target="p", outcome="success") == 1
