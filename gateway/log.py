@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import orjson
 
 from availability.outcome import standing
+from gateway.log_writer import LogWriter
 from gateway.policy import LogPolicy
 from gateway.turn import OutcomeRecord
 
@@ -19,10 +20,14 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 class Log:
     """Writes lines to `out`. `wall` is Unix time. `lost` counts the lines that could not be written."""
 
-    def __init__(self, policy: LogPolicy, wall: Callable[[], float], out: TextIO) -> None:
+    def __init__(self, policy: LogPolicy, wall: Callable[[], float], out: TextIO | LogWriter) -> None:
         self._wall, self._out = wall, out
-        self.lost = 0
+        self._lost = 0
         self.follow(policy)
+
+    @property
+    def lost(self) -> int:
+        return self._lost + (self._out.lost if isinstance(self._out, LogWriter) else 0)
 
     def follow(self, policy: LogPolicy) -> None:
         """Write as `policy` says from the next line on."""
@@ -43,7 +48,7 @@ class Log:
             self._out.write(line + "\n")
             self._out.flush()
         except OSError:  # a full disk or a closed pipe costs the line, never the turn
-            self.lost += 1
+            self._lost += 1
 
     def turn(self, record: OutcomeRecord) -> None:
         """The one line of a request."""

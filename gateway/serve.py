@@ -10,7 +10,7 @@ import ssl
 import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TextIO, cast
+from typing import TextIO
 
 from aiohttp import web
 
@@ -123,7 +123,7 @@ def run(settings: Settings, environ: Mapping[str, str], log_to: TextIO | None = 
     """
     quiet_libraries()
     with LogWriter(log_to or sys.stderr) as out:
-        main = _main(settings, environ, cast(TextIO, out))
+        main = _main(settings, environ, out)
         try:
             import uvloop
         except ImportError:  # not made for every platform; asyncio's own loop does
@@ -132,7 +132,7 @@ def run(settings: Settings, environ: Mapping[str, str], log_to: TextIO | None = 
             return runner.run(main)
 
 
-async def _main(settings: Settings, environ: Mapping[str, str], log_to: TextIO) -> int:
+async def _main(settings: Settings, environ: Mapping[str, str], log_to: LogWriter) -> int:
     service = build(settings, log_to)
     server = Server(service, environ)
     log = service.log

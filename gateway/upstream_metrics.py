@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from llm.transport.base import Transport
+from llm.transport.base import Counters, Transport
 
 
 class UpstreamMetrics(Collector):
-    """`transports`: those of now, by the provider's name. One that replaces another begins its counts at 0, which rates
-    take for the restart that it is."""
+    """`transports`: those of now, by the provider's name. What one counted whose place another has taken stays in the sum,
+    as far as it was seen at a scrape."""
 
     def __init__(self, transports: Callable[[], Mapping[str, Transport]]) -> None:
         self._transports = transports
+        self._seen: dict[str, tuple[Transport, Counters]] = {}
+        self._before: dict[str, tuple[int, int]] = {}
 
     def collect(self) -> Iterable[Metric]:
         connections = GaugeMetricFamily(
@@ -41,6 +43,17 @@ class UpstreamMetrics(Collector):
             connections.add_metric([provider, "in_use"], counters.in_use)
             connections.add_metric([provider, "idle"], counters.idle)
             waiting.add_metric([provider], counters.waiting)
-            resent.add_metric([provider], counters.resent)
-            stale.add_metric([provider], counters.stale_lookups)
+            resent_before, stale_before = self._counted_before(provider, transport, counters)
+            resent.add_metric([provider], resent_before + counters.resent)
+            stale.add_metric([provider], stale_before + counters.stale_lookups)
         return (connections, waiting, resent, stale)
+
+    def _counted_before(self, provider: str, transport: Transport, counters: Counters) -> tuple[int, int]:
+        """Requests sent once more, and stale lookups, of the transports that this one replaced."""
+        resent, stale = self._before.get(provider, (0, 0))
+        last = self._seen.get(provider)
+        if last is not None and last[0] is not transport:
+            resent, stale = resent + last[1].resent, stale + last[1].stale_lookups
+            self._before[provider] = (resent, stale)
+        self._seen[provider] = (transport, counters)
+        return resent, stale

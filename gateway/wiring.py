@@ -11,9 +11,12 @@ from typing import TextIO
 from gateway.engine import Engine
 from gateway.live import Live
 from gateway.log import Log
+from gateway.log_metrics import LogMetrics
+from gateway.log_writer import LogWriter
 from gateway.metrics import Metrics
 from gateway.service import Service, Tally
 from gateway.settings.model import Settings
+from gateway.upstream_metrics import UpstreamMetrics
 from llm.attempt import AttemptRecord
 from llm.spec import ProviderSpec
 from llm.transport.base import Transport
@@ -23,7 +26,7 @@ from stanchion.clock import Clock, SystemClock
 
 def build(
     settings: Settings,
-    log_to: TextIO,
+    log_to: TextIO | LogWriter,
     *,
     clock: Clock | None = None,
     random: Random | None = None,
@@ -47,7 +50,7 @@ def build(
     random = random or Random()  # noqa: S311 - jitter, not a secret
     live = Live.of(settings, Engine(settings, clock, random, transports, attempt_ended, breaker_changed))
     metrics = Metrics(live, clock.wall)
-    return Service(
+    service = Service(
         live=live,
         clock=clock,
         metrics=metrics,
@@ -56,6 +59,11 @@ def build(
         new_id=new_id or (lambda: f"req_{random.getrandbits(96):024x}"),
         started_at=clock.now(),
     )
+    metrics.registry.register(
+        UpstreamMetrics(lambda: {n: one.transport for n, one in service.engine.providers.items()})
+    )
+    metrics.registry.register(LogMetrics(log))
+    return service
 
 
 def http1_transports() -> Callable[[ProviderSpec], Transport]:

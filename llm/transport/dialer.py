@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import aiohappyeyeballs
 
@@ -73,33 +73,38 @@ class Dialer:
         with _translated(to):
             sock = await self._socket(limit_s)
             try:
-                _, protocol = await self._loop.create_connection(
-                    make, sock=sock, ssl=tls, server_hostname=name if tls else None
-                )
+                transport, protocol = await self._loop.create_connection(make if tls is None else _Silent, sock=sock)
             except BaseException:
                 sock.close()
                 raise
-        return protocol
+            return cast(P, protocol) if tls is None else await self._over_tls(transport, make(), tls, name)
 
     async def _through(self, tunnel: Tunnel, proxy: Proxy, tls: ssl.SSLContext) -> Connection:
         host = self._origin.host
         try:
             with _translated(_THROUGH):
                 await tunnel.open(connect_head(host, self._origin.port, proxy))
-                if tunnel.transport.is_closing():
-                    raise ConnectionResetError(errno.ECONNRESET, "closed behind the answer")
-                connection = self._connection()
-                transport = await self._loop.start_tls(tunnel.transport, connection, tls, server_hostname=host)
-                if transport is None:  # it was closed in the handshake's last moment
-                    raise ConnectionResetError(errno.ECONNRESET, "closed in the handshake")
-                connection.connection_made(transport)
-        except TypeError:  # what asyncio before Python 3.13 makes of a failed handshake inside of another TLS
+                return await self._over_tls(tunnel.transport, self._connection(), tls, host)
+        except BaseException as error:
             tunnel.abort()
-            raise TransportError("connect", f"no TLS connection to {_THROUGH}") from None
-        except BaseException:
-            tunnel.abort()
+            if isinstance(error, TypeError):  # asyncio's before Python 3.13: a handshake inside of TLS has failed
+                raise TransportError("connect", f"no TLS connection to {_THROUGH}") from None
             raise
-        return connection
+
+    async def _over_tls(self, transport: asyncio.Transport, protocol: P, tls: ssl.SSLContext, name: str) -> P:
+        """The protocol on TLS on a connection that stands. (A `create_connection` that begins TLS itself and is cancelled
+        before the handshake leaves its transport behind, on asyncio's own loop.)"""
+        try:
+            if transport.is_closing():
+                raise ConnectionResetError(errno.ECONNRESET, "closed before the handshake")
+            secure = await self._loop.start_tls(transport, protocol, tls, server_hostname=name)
+            if secure is None:
+                raise ConnectionResetError(errno.ECONNRESET, "closed in the handshake")
+            protocol.connection_made(secure)
+        except BaseException:
+            transport.abort()
+            raise
+        return protocol
 
     async def _socket(self, limit_s: float) -> socket.socket:
         """A connected socket to the first of the host's addresses that answers."""
@@ -111,6 +116,16 @@ class Dialer:
 
     def _connection(self) -> Connection:
         return Connection(self._loop)
+
+
+class _Silent(asyncio.Protocol):
+    """Before TLS nobody has anything to say to us: the connection of one who does is closed."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.abort()
 
 
 @contextmanager

@@ -55,6 +55,22 @@ async def test_connections_are_counted_as_they_are_now() -> None:
         await until(lambda: seen(metrics, "connections", provider="p", state="idle") == 0)
 
 
+async def test_counts_never_go_down_when_a_transport_is_replaced() -> None:
+    async with Upstream("p") as p, lab(config({"p": p})) as g:
+        p.script(answer(), close(), answer())
+        await g.chat()
+        await g.chat()
+        assert await g.metric("stanchion_upstream_resent_total", provider="p") == 1
+        before = g.service.engine.providers["p"].transport
+        assert (await g.reload(config({"p": p}, provider_p={"max_connections": 3}))).status == 200
+        assert g.service.engine.providers["p"].transport is not before
+        assert await g.metric("stanchion_upstream_resent_total", provider="p") == 1
+        p.script(answer(), close(), answer())
+        await g.chat()
+        await g.chat()
+        assert await g.metric("stanchion_upstream_resent_total", provider="p") == 2
+
+
 async def test_what_is_sent_once_more_is_counted() -> None:
     async with Upstream("p") as p, lab(config({"p": p})) as g:
         metrics = registry(g)

@@ -15,7 +15,7 @@ from llm.transport.connection import Connection
 from tests.fakes.behaviours import silent, sse, wait
 from tests.fakes.chat import text_chunk
 from tests.fakes.upstream import Upstream
-from tests.llm.transport.driving import OK, Client, Line, Peer, Tls, client, pair, until
+from tests.llm.transport.driving import OK, Client, Line, Peer, Tls, always, client, pair, until
 
 
 def descriptors() -> int:
@@ -89,6 +89,20 @@ async def test_some_turns_of_the_loop_after_the_socket_is_connected(turns: int) 
         await until(lambda: c.sockets_open == 0)
         assert c.places_taken == 0
         await until(lambda: p.connections_made == 1 and p.connections_open == 0)
+
+
+@pytest.mark.parametrize("turns", range(30))
+async def test_while_tls_is_begun(turns: int, tls: Tls) -> None:
+    """Nothing is left of it in the event loop, or the next connection with its number would not come about."""
+    async with Peer(always(OK), tls=tls.server) as peer:
+        async with client(peer.url.replace("127.0.0.1", "localhost"), tls.client) as c:
+            asked = asyncio.create_task(c.ask())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asked.cancel()
+            await asyncio.wait([asked])
+            assert c.places_taken == 0
+            assert (await c.ask()).body == b"ok"
 
 
 async def test_in_the_tls_handshake() -> None:
