@@ -62,11 +62,12 @@ class Trail:
 
     def add(self, record: AttemptRecord) -> None:
         """Write down an attempt that is over, before those of a hedge that began after it, or a target passed over."""
-        place = len(self.records)
+        records = self.records
+        place = len(records)
         if record.skip is None:
-            while place and self.records[place - 1].began > record.began:
-                place -= 1
-        self.records.insert(place, record)
+            later = (at for at, other in enumerate(records) if other.skip is None and other.began > record.began)
+            place = next(later, place)
+        records.insert(place, record)
 
     @property
     def busy_s(self) -> float:

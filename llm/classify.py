@@ -1,26 +1,20 @@
-"""The one classifier: what a provider said, in any form, becomes one failure of one class."""
+"""The one classifier: what a provider said, in any form, becomes one failure of one class.
+
+`llm/error_shapes.py` reads the shape, `llm/signs.py` are the signs, `llm/hints.py` the forms of a wait.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
-
-import orjson
 
 from llm import hints
 from llm.classes import ErrorClass
+from llm.error_shapes import Said, of_body, of_value
 from llm.errors import Failure
-from llm.signs import SIGNS
-
-_GENERIC = frozenset(
-    {
-        *("invalid_request_error", "invalid_request", "bad_request", "bad_request_error", "badrequesterror"),
-        *("server_error", "internal_error", "internal_server_error", "internalservererror"),
-        *("api_error", "error", "unknown_error", "unknown"),
-    }
-)
-"""Types and codes that say nothing beyond the status, a number apart (`BadRequestError`: vLLM)."""
+from llm.signs import ACCOUNT, GENERIC, SIGNS, Sign
 
 _READ_LIMIT = 20_000
 """Characters of a message that are searched for words."""
@@ -32,44 +26,60 @@ _QUOTED = re.compile(
 """From the first quotation mark of a kind to the last, or to the end where none closes: what is quoted may hold marks of
 its own. The apostrophe in `model's` is none."""
 
-_STATUS = re.compile("[45][0-9][0-9]")
+_BEGIN_LIMIT = 300
+"""Characters of a message that a beginning is looked for in."""
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+_PASSING = frozenset(
+    {ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.OVERLOADED, ErrorClass.SERVER_ERROR}
+)
+"""Classes that a wait may cure: for these a hint is looked for in the error too. In others its words may be the caller's."""
+
+
+class _Heard:
+    """What is matched of one error: its names, its messages without what they quote, and their beginnings."""
+
+    def __init__(self, said: Said | None) -> None:
+        self.names = said.names if said else set()
+        texts = [text[:_READ_LIMIT].lower() for text in said.texts] if said else []
+        self.begins = [text[:_BEGIN_LIMIT] for text in texts]
+        self.texts = [_QUOTED.sub(" ", text) for text in texts]
+        # A message may repeat what the caller sent: words count where nothing else tells, and only the provider's own.
+        telling = any(name not in GENERIC and not name.isdigit() for name in self.names)
+        self.words = [] if telling else self.texts
+
+    def fits(self, sign: Sign) -> bool:
+        """Whether a sign that asks for more than a status is there."""
+        coded = not sign.codes.isdisjoint(self.names)
+        begins = any(text.startswith(sign.begins) for text in self.begins)
+        if sign.both:
+            return coded and (begins or _any(sign.words, self.texts))
+        return coded or begins or _any(sign.words, self.words)
 
 
 def classify_status(status: int, headers: Mapping[str, str], body: bytes, wall: float) -> Failure:
     """The failure that an answer with a status other than 2xx is. `wall`: Unix time, for hints that are dates."""
-    hint = hints.retry_after(headers, wall)
     if 300 <= status < 400:
         return Failure(
             ErrorClass.BAD_UPSTREAM_RESPONSE,
             f"the provider answered with a redirect ({status}), which is not followed",
             status,
         )
-    return classify_error(_error_of(body), status, hint, f"the provider answered {status}")
+    said = of_body(body, headers)
+    return _failure(said, status, headers, wall, _unsaid(status, said))
 
 
-def classify_error(error: Any, status: int | None, retry_after_s: float | None = None, otherwise: str = "") -> Failure:
-    """The failure that an error object is, in a body or in a stream.
+def classify_error(error: Any, status: int | None, otherwise: str = "") -> Failure:
+    """The failure that an error is: the object alone, or a whole body or event around it.
 
-    `status` is the HTTP status, or None inside an answer that began with 200: then a numeric `code` of the object stands
-    for it. An object that says nothing is a bad answer of the provider when there is no status either.
+    `status` is the HTTP status, or None inside an answer that began with 200: then the status that the error gives itself
+    stands for it. An error that says nothing is a bad answer of the provider when there is no status either.
 
     The failure has the provider's words at their full length: they are masked before they are cut (see `llm.provider`).
     """
-    message, kind, code, param = _words(error)
-    told = status
-    if told is None:
-        told = int(code) if code is not None and _STATUS.fullmatch(code) else None
-    error_class = _class_of(told, kind, code, message)
-    return Failure(
-        error_class,
-        message or otherwise or "the provider reported an error without a message",
-        status if status is not None else told,
-        kind,
-        code,
-        param,
-        retry_after_s,
-        quoted=bool(message),
-    )
+    otherwise = otherwise or "the provider reported an error without a message"
+    return _failure(of_value(error), status, _NO_HEADERS, None, otherwise)
 
 
 def bad_response(message: str, status: int | None = 200) -> Failure:
@@ -77,44 +87,70 @@ def bad_response(message: str, status: int | None = 200) -> Failure:
     return Failure(ErrorClass.BAD_UPSTREAM_RESPONSE, message, status)
 
 
-def _class_of(status: int | None, kind: str | None, code: str | None, message: str) -> ErrorClass:
-    names = {name.lower() for name in (kind, code) if name}
-    telling = any(name not in _GENERIC and not name.isdigit() for name in names)
-    # A message may repeat what the caller sent: words count where nothing else tells, and only the provider's own.
-    lowered = "" if telling else _QUOTED.sub(" ", message[:_READ_LIMIT].lower())
+def _failure(said: Said, status: int | None, headers: Mapping[str, str], wall: float | None, otherwise: str) -> Failure:
+    told = said.status if status is None else status
+    own, upstream = _Heard(said), _Heard(said.upstream)
+    sign = _sign_of(said, told, own, upstream)
+    error_class = sign.error_class if sign is not None else _by_status(told, headers)
+    return Failure(
+        error_class,
+        said.message or otherwise,
+        told,
+        said.type,
+        said.code,
+        said.param,
+        _wait(said, error_class, headers, wall, own.texts + upstream.texts),
+        quoted=bool(said.message),
+    )
+
+
+def _sign_of(said: Said, status: int | None, own: _Heard, upstream: _Heard) -> Sign | None:
+    """The first sign that fits. What an aggregator hands on counts as its own, but for what speaks of an account."""
     for sign in SIGNS:
         if sign.statuses and status is not None and status not in sign.statuses:
             continue
-        if sign.codes or sign.words:
-            if names & sign.codes or any(words in lowered for words in sign.words):
-                return sign.error_class
+        if (sign.relayed and said.upstream is None) or (sign.page and not said.page):
+            continue
+        if sign.special:
+            if own.fits(sign) or (sign.error_class not in ACCOUNT and upstream.fits(sign)):
+                return sign
         elif status is not None:
-            return sign.error_class
+            return sign
+    return None
+
+
+def _by_status(status: int | None, headers: Mapping[str, str]) -> ErrorClass:
+    """Where no sign tells: the status, or the header that OpenAI's and Anthropic's SDKs obey before it."""
     if status is None:
         return ErrorClass.BAD_UPSTREAM_RESPONSE
-    return ErrorClass.SERVER_ERROR if status >= 500 or status == 408 else ErrorClass.BAD_REQUEST
+    passing = headers.get("x-should-retry", "").strip().lower() == "true"
+    return ErrorClass.SERVER_ERROR if status >= 500 or passing else ErrorClass.BAD_REQUEST
 
 
-def _error_of(body: bytes) -> Any:
-    try:
-        value = orjson.loads(body)
-    except ValueError:
-        return None
-    return value.get("error", value) if isinstance(value, dict) else None
+def _wait(
+    said: Said, error_class: ErrorClass, headers: Mapping[str, str], wall: float | None, texts: list[str]
+) -> float | None:
+    """Seconds to wait, in the order that `llm.hints` gives."""
+    wait = hints.told(headers, wall)
+    if wait is None and error_class in _PASSING:
+        wait = hints.of_values(said.waits + (said.upstream.waits if said.upstream else []), wall)
+        if wait is None:
+            wait = hints.of_texts(texts, wall)
+        if wait is None and error_class is ErrorClass.RATE_LIMITED:
+            wait = hints.resets({**said.headers, **headers}, wall)
+    if said.day and error_class is ErrorClass.RATE_LIMITED:
+        wait = max(wait or 0.0, hints.DAY_LEAST_S)
+    return hints.bounded(wait)
 
 
-def _words(error: Any) -> tuple[str, str | None, str | None, str | None]:
-    """Message, type, code and param of an error object, each a text or None."""
-    if isinstance(error, str):
-        return error, None, None, None
-    if not isinstance(error, dict):
-        return "", None, None, None
-    message = error.get("message")
-    if message is None:
-        message = error.get("detail", "")
-    words = message if isinstance(message, str) else ""
-    return words, _text(error.get("type")), _text(error.get("code")), _text(error.get("param"))
+def _unsaid(status: int, said: Said) -> str:
+    """What a status without words says."""
+    if status == 404:
+        return "the provider answered 404: it knows no such path or model; check the provider's base_url and the model"
+    if said.page:
+        return f"the provider answered {status} with a page, not with an error of its API"
+    return f"the provider answered {status}"
 
 
-def _text(value: Any) -> str | None:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None
+def _any(words: tuple[str, ...], texts: list[str]) -> bool:
+    return any(word in text for text in texts for word in words)

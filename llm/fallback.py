@@ -13,10 +13,11 @@ from llm.answer import Batch, Progress
 from llm.attempt import SUCCESS, AttemptRecord, Role, Trail
 from llm.classes import ErrorClass
 from llm.commit import COMPLETE
-from llm.errors import AttemptFailed, Failure, NotAdmitted, StreamInterrupted
+from llm.errors import AttemptFailed, Failure, NotAdmitted, RouteFailed, StreamInterrupted
 from llm.hedge import HedgeBudget, Race
 from llm.holds import Holds
 from llm.order import Order
+from llm.plan import Blocked
 from llm.request import LlmRequest
 from llm.spec import RouteSpec, Stop
 from llm.stream_guard import CommittableStream
@@ -59,8 +60,7 @@ class FallbackLlm:
         committed = await (self._leg(walk, 0) if self._hedges is None else self._hedged(walk, self._hedges))
         committed.records = (*walk.trail.records, committed.record(committed.seconds))
         if committed.held_whole:
-            await committed.leave(None, None, None)
-            self.close(walk, committed, None)
+            await self.end(walk, committed, None)
         return committed
 
     async def _hedged(self, walk: Walk, budget: HedgeBudget) -> CommittedStream:
@@ -69,14 +69,16 @@ class FallbackLlm:
         budget.earn()
 
         async def discard(committed: CommittedStream) -> None:
-            await committed.leave(None, None, None)
-            self.close(walk, committed, None)
+            await self.end(walk, committed, asyncio.CancelledError())  # nobody's answer is no sample, whole or not
 
         def may_start() -> bool:
             return walk.others_left() and budget.take()
 
         race = Race(lambda number: self._leg(walk, number), may_start, discard, self._clock)
-        return await race.run(self._route.hedge.after)
+        try:
+            return await race.run(self._route.hedge.after)
+        except RouteFailed:  # each run told what was known as it ended
+            raise self._nothing(walk) from None
 
     async def _leg(self, walk: Walk, number: int) -> CommittedStream:
         while (stop := walk.next()) is not None:
@@ -104,6 +106,9 @@ class FallbackLlm:
                     if wait is None:
                         break
                     await self._wait(walk.trail, wait)
+                    if (blocked := self._blocked(stop)) is not None:  # by what other requests met meanwhile
+                        walk.passed_over(stop, blocked)
+                        break
                 except asyncio.CancelledError:
                     self._note(
                         walk, AttemptRecord(stop.target.name, ErrorClass.CANCELLED.value, began=began, role=role)
@@ -111,7 +116,10 @@ class FallbackLlm:
                     raise
                 else:
                     return CommittedStream(stream, attempt, stop, walk.trail, began, self._clock.now() - began, role)
-        raise walk.failed(deadline=walk.request.deadline_at - self._clock.now() < _SPENT_S)
+        raise self._nothing(walk)
+
+    def _nothing(self, walk: Walk) -> RouteFailed:
+        return walk.failed(deadline=walk.request.deadline_at - self._clock.now() < _SPENT_S)
 
     async def _wait(self, trail: Trail, seconds: float) -> None:
         """Wait before another try; what it really took is no time of the gateway's own."""
@@ -121,11 +129,22 @@ class FallbackLlm:
         finally:
             trail.waited_s += self._clock.now() - began
 
-    def close(self, walk: Walk, committed: CommittedStream, error: BaseException | None) -> None:
-        """Write down how the committed attempt ended, once. Raises StreamInterrupted in place of an AttemptFailed."""
-        if committed.closed:
+    async def end(self, walk: Walk, committed: CommittedStream, error: BaseException | None) -> None:
+        """Leave a committed attempt, which gives back what it holds, and write down how it ended; once.
+
+        `error`: what it is left with. Raises StreamInterrupted in place of an AttemptFailed.
+        """
+        if committed.left:
             return
-        committed.closed = True
+        committed.left = True
+        try:
+            await committed.attempt.__aexit__(type(error) if error else None, error, None)
+        except BaseException as raised:
+            self._close(walk, committed, raised)
+            raise
+        self._close(walk, committed, error)
+
+    def _close(self, walk: Walk, committed: CommittedStream, error: BaseException | None) -> None:
         if isinstance(error, AttemptFailed):
             failure = error.failure
             self._holds.note(self._targets[committed.target].spec, failure)
@@ -146,11 +165,15 @@ class FallbackLlm:
         self._holds.note(stop.target, failure)
         walk.note(stop, failure)
         wait = plan.retry_wait(failure, tries, stop.retry, walk.request.deadline_at - now, self._random)
-        blocked = self._targets[stop.target.name].blocked()  # by this very failure: then the wait would be for nothing
-        if wait is None or (blocked is not None and (blocked.retry_after_s or 0.0) > wait + _SPENT_S):
+        if wait is None or self._blocked(stop, wait) is not None:  # by this very failure, it may be
             walk.after(stop, failure)
             return None
         return wait
+
+    def _blocked(self, stop: Stop, wait_s: float = 0.0) -> Blocked | None:
+        """What will still stand in the way after a wait, which would be for nothing then."""
+        blocked = self._targets[stop.target.name].blocked()
+        return blocked if blocked is not None and (blocked.retry_after_s or 0.0) > wait_s + _SPENT_S else None
 
     def _note(self, walk: Walk, record: AttemptRecord, first_output_s: float | None = None) -> None:
         """Write an attempt that is over now into the trail, and tell it."""
@@ -179,12 +202,7 @@ class Answering:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self._committed.leave(kind, error, trace)
-        except BaseException as raised:
-            self._route.close(self._walk, self._committed, raised)
-            raise
-        self._route.close(self._walk, self._committed, error)
+        await self._route.end(self._walk, self._committed, error)
 
 
 class CommittedStream:
@@ -195,13 +213,12 @@ class CommittedStream:
     """
 
     __slots__ = (
-        "_attempt",
-        "_left",
         "_role",
         "_stream",
+        "attempt",
         "began",
-        "closed",
         "held_whole",
+        "left",
         "model",
         "progress",
         "records",
@@ -222,13 +239,13 @@ class CommittedStream:
         role: Role | None = None,
     ) -> None:
         self._role = role
-        self._stream, self._attempt = stream, attempt
+        self._stream, self.attempt = stream, attempt
         self.stream, self.progress, self.held_whole = stream.stream, stream.progress, stream.over
         self.target, self.model = stop.target.name, stop.target.model
         self.began, self.seconds = began, seconds
         self.trail = trail
         self.records: Sequence[AttemptRecord] = ()
-        self.closed = self._left = False
+        self.left = False
 
     progress: Progress
 
@@ -243,12 +260,3 @@ class CommittedStream:
 
     async def read(self) -> Batch | None:
         return await self._stream.read()
-
-    async def leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the attempt, once: what it holds is given back."""
-        if self._left:
-            return
-        self._left = True
-        await self._attempt.__aexit__(kind, error, trace)

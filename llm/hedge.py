@@ -7,7 +7,7 @@ it slower (Dean and Barroso, "The Tail at Scale", 2013).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from stanchion.clock import Clock
@@ -54,34 +54,44 @@ class Race(Generic[T]):
 
     async def run(self, after_s: float) -> T:
         """Raises what the last run raised when none has a result; the runs are over on every ending."""
+        due: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_at(self._clock.now() + after_s, lambda: due.set_result(None))
         legs: list[asyncio.Future[T]] = [asyncio.ensure_future(self._leg(0))]
-        waking = asyncio.ensure_future(self._clock.sleep(after_s))
         won: asyncio.Future[T] | None = None
         try:
-            both: set[asyncio.Future[Any]] = {legs[0], waking}
+            both: set[asyncio.Future[Any]] = {legs[0], due}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not legs[0].done() and self._may_start():
                 legs.append(asyncio.ensure_future(self._leg(1)))
             won = await _first(legs)
         finally:
-            waking.cancel()
-            cancelled = await _ended([leg for leg in legs if leg is not won])
-            for leg in legs:
-                if (leg is not won or cancelled) and _has_result(leg):
-                    await self._discard(leg.result())
+            timer.cancel()
+            losers = [leg for leg in legs if leg is not won]
+            for leg in losers:
+                leg.cancel()
+            cancelled = await _over(losers)
+            cancelled = await self._discarded(losers) or cancelled
             if cancelled is not None:
+                if won is not None:
+                    await self._discarded([won])
                 raise cancelled
         return won.result()
 
+    async def _discarded(self, legs: list[asyncio.Future[T]]) -> asyncio.CancelledError | None:
+        """Discard what these legs have come to, all of it, whatever cancels the wait for that."""
+        tasks = [asyncio.ensure_future(self._discard(leg.result())) for leg in legs if _has_result(leg)]
+        cancelled = await _over(tasks)
+        for task in tasks:
+            task.result()
+        return cancelled
 
-async def _ended(losers: list[asyncio.Future[T]]) -> asyncio.CancelledError | None:
-    """Cancel these and wait until they are over. A cancellation of the wait itself does not shorten it; it is returned."""
-    for leg in losers:
-        leg.cancel()
+
+async def _over(running: Sequence[asyncio.Future[T]]) -> asyncio.CancelledError | None:
+    """Wait until these are over. A cancellation of the wait itself does not shorten it; it is returned."""
     cancelled: asyncio.CancelledError | None = None
-    while running := [leg for leg in losers if not leg.done()]:
+    while left := [one for one in running if not one.done()]:
         try:
-            await asyncio.wait(running)
+            await asyncio.wait(left)
         except asyncio.CancelledError as error:
             cancelled = error
     return cancelled

@@ -144,7 +144,7 @@ def conclude(trail: Trail, last: Failure | None, blocked: Sequence[Blocked], *, 
             retry_after_s=wait,
             rate_limits_only=shed,
         )
-    if all(record.skip in STATIC_SKIPS for record in trail.records):
+    if all(record.skip in STATIC_SKIPS for record in trail.records if record.role != "canary"):
         return RouteFailed(_unfit_words(trail), trail, unfit=_unfit_reason(trail))
     if not blocked:
         return RouteFailed("no target could be tried", trail, retry_after_s=0.0)
@@ -159,7 +159,8 @@ def _final(trail: Trail, last: Failure) -> bool:
     """Whether the provider's own status is the caller's answer: nobody else could cure it, or nobody else was there."""
     if RULES[last.error_class].onward != "any":
         return True
-    able = {record.target for record in trail.records if record.skip not in STATIC_SKIPS}
+    own = (record for record in trail.records if record.role != "canary")
+    able = {record.target for record in own if record.skip not in STATIC_SKIPS}
     alone = len(able) == 1
     return alone and last.status is not None and (last.status in (404, 410, 429, 529))
 
@@ -171,7 +172,7 @@ def _unfit_reason(trail: Trail) -> Skip | None:
 
 
 def _unfit_words(trail: Trail) -> str:
-    reasons = "; ".join(f"{record.target}: {record.message}" for record in trail.records)
+    reasons = "; ".join(f"{record.target}: {record.message}" for record in trail.records if record.skip is not None)
     return f"no target of the route can serve this request ({reasons})"
 
 

@@ -107,6 +107,8 @@ class ProviderStream:
         except TransportError as error:
             if self.progress.ended:
                 return None  # the connection broke after the terminator: nothing is missing
+            if self.progress.finishing:
+                return self.finish()  # it broke behind the last finish reason: only the terminator is missing
             raise AttemptFailed(_failure(error)) from None
         except AttemptFailed as error:
             raise AttemptFailed(_masked(error.failure, self._secrets)) from None

@@ -29,6 +29,7 @@ class Walk:
         self._ahead = list(stops)
         self._last: Failure | None = None
         self._told = False
+        self._met: set[str] = set()
         self._short: dict[str, Blocked] = {}
 
     def next(self) -> Stop | None:
@@ -36,17 +37,22 @@ class Walk:
         while self._ahead:
             stop = self._ahead.pop(0)
             name = stop.target.name
+            if not stop.canary:
+                self._met.add(name)
             unfit = plan.unfit(stop.target, self.request)
             blocked = self._targets[name].blocked() if unfit is None else None
             if unfit is None and blocked is None:
                 return stop
-            if stop.canary:
-                continue
-            if unfit is not None:
+            if blocked is not None:
+                self.passed_over(stop, blocked)
+            elif unfit is not None and not stop.canary:
                 self.trail.add(plan.passed_over(name, *unfit))
-            elif blocked is not None:
-                self.trail.add(plan.passed_over(name, blocked.skip, blocked.message))
         return None
+
+    def passed_over(self, stop: Stop, blocked: Blocked) -> None:
+        """Something stands in the target's way now. A canary is left out without a word."""
+        if not stop.canary:
+            self.trail.add(plan.passed_over(stop.target.name, blocked.skip, blocked.message))
 
     def others_left(self) -> bool:
         """Whether another target could be tried after this one, as things stand."""
@@ -57,9 +63,10 @@ class Walk:
 
     def refused(self, stop: Stop, refused: NotAdmitted) -> None:
         """The target was not admitted: by its bucket, or by a breaker whose probe another request is."""
+        if stop.canary:
+            return
         name = stop.target.name
-        if not stop.canary:
-            self.trail.add(plan.passed_over(name, refused.skip, refused.message))
+        self.trail.add(plan.passed_over(name, refused.skip, refused.message))
         never = isinstance(refused, QuotaShort) and refused.never
         self._short[name] = Blocked(refused.skip, f"{name}: {refused.message}", refused.retry_after_s, never=never)
 
@@ -76,8 +83,7 @@ class Walk:
         if onward == "nowhere":
             self._ahead, self._told = [], True
         elif onward == "content_policy":
-            tried = {record.target for record in self.trail.records}
-            self._ahead = [other for other in self._route.on_content_policy if other.target.name not in tried]
+            self._ahead = [other for other in self._route.on_content_policy if other.target.name not in self._met]
         elif onward != "any":
             self._keep_cures(stop, failure)
 
@@ -92,6 +98,7 @@ class Walk:
             if skip is None:
                 kept.append(other)
             else:
+                self._met.add(other.target.name)
                 message = f"no larger than what {stop.target.name} refused"
                 self.trail.add(plan.passed_over(other.target.name, skip, message))
         self._ahead = kept

@@ -23,6 +23,7 @@ import orjson
 from llm.answer import NOTHING, Batch, Progress, Usage
 from llm.classes import ErrorClass
 from llm.classify import bad_response, classify_error
+from llm.error_shapes import error_in
 from llm.errors import AttemptFailed, Failure
 from llm.sse import EventSplitter, EventTooLarge, read_event
 
@@ -106,13 +107,13 @@ class ChatStreamReader:
         if _foreign(name) and not (isinstance(chunk, dict) and (chunk.get("error") or "choices" in chunk)):
             self._pass(raw)
             return
-        if not isinstance(chunk, dict):
-            raise AttemptFailed(bad_response("the provider's stream holds an event that is not an object"))
-        error = chunk.get("error")
+        error = error_in(chunk)
         if error or name == "error":
             raise AttemptFailed(
                 classify_error(error or chunk, None, otherwise="the provider's stream reports an error")
             )
+        if not isinstance(chunk, dict):
+            raise AttemptFailed(bad_response("the provider's stream holds an event that is not an object"))
         self._chunk(raw, chunk)
 
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> None:
@@ -222,11 +223,12 @@ def read_plain(body: bytes, progress: Progress, *, output_cap: int | None = None
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise AttemptFailed(bad_response("the provider answered 200 with a body that is not JSON")) from None
+    error = error_in(value)
+    if error:
+        failure = classify_error(error, None, otherwise="the provider answered 200 with an error inside")
+        raise AttemptFailed(_as_bad_response(failure))
     if not isinstance(value, dict):
         raise AttemptFailed(bad_response("the provider answered 200 with a body that is not an object"))
-    if value.get("error"):
-        failure = classify_error(value["error"], None, otherwise="the provider answered 200 with an error inside")
-        raise AttemptFailed(_as_bad_response(failure))
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
         raise AttemptFailed(bad_response("the provider answered 200 without choices"))

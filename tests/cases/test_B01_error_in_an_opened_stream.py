@@ -1,4 +1,4 @@
-"""B01: a stream that opens well and then reports an error before any output."""
+"""B01: a stream that opens well and then reports an error before any output, in the chat dialect."""
 
 from __future__ import annotations
 

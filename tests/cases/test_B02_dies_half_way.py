@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from availability.outcome import Outcome, standing
 from tests.cases.drive import breaker, turns
 from tests.fakes import chat
 from tests.fakes.behaviours import Step, cut, rst, sse, wait
@@ -50,17 +52,24 @@ async def test_B02_forty_pieces_then_exactly_one_error_event_and_no_clean_end(en
         assert await turns(g, "stream_interrupted") == 1
         assert await breaker(g, "p") == ("closed", 1, 1)
         assert g.turns[-1]["outcome"] == "stream_interrupted"
+        assert standing(Outcome(g.turns[-1]["outcome"])) == "bad"
         await serves(g)
         await idle(g)
 
 
+@pytest.mark.parametrize("asked", ["by the route", "by the header"])
 @pytest.mark.parametrize("end", ENDS)
-async def test_B02_held_to_its_end_the_answer_is_the_second_targets_from_its_first_word(end: str) -> None:
-    route = {"stream": {"commit": "complete"}, "retry": {"attempts": 0}}
+async def test_B02_held_to_its_end_the_answer_is_the_second_targets_from_its_first_word(end: str, asked: str) -> None:
+    route: dict[str, Any] = {"retry": {"attempts": 0}}
+    headers = {"x-stanchion-commit": "complete"} if asked == "by the header" else {}
+    if not headers:
+        route["stream"] = {"commit": "complete"}
     async with Upstream("p") as p, Upstream("s") as s, lab(config({"p": p, "s": s}, route=route)) as g:
         p.script(sse(chat.role_chunk(), *PIECES[:40], ENDS[end]))
-        got = await g.chat(stream=True)
+        got = await g.chat(stream=True, headers=headers)
         assert (got.clean, got.streamed_text) == (True, "hello from s")
+        assert len([c for e in got.events[:-1] for c in e["choices"] if c["delta"].get("role")]) == 1
+        assert got.error_events == []
         assert b"p00" not in got.body
         assert await turns(g, "rescued") == 1
         assert await breaker(g, "p") == ("closed", 1, 1)

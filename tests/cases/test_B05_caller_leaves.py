@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from availability.outcome import Outcome, standing
 from tests.fakes.behaviours import answer, cut_after, gate, silent, status
 from tests.fakes.clock import ManualClock
 from tests.fakes.exchange import Exchange
@@ -30,6 +31,7 @@ async def metered(p: Upstream, s: Upstream) -> AsyncIterator[Lab]:
 async def left_alone(g: Lab, p: Upstream, s: Upstream, used_tokens: int) -> None:
     """All is as before, but for the tokens that were used."""
     await idle(g)
+    assert await g.metric("stanchion_upstream_connections", provider="p", state="in_use") == 0
     target = await g.target("p")
     assert target["quota"]["in_flight"] == 0
     assert target["quota"]["tokens"] == {"level": CAPACITY - used_tokens, "capacity": CAPACITY}
@@ -37,6 +39,7 @@ async def left_alone(g: Lab, p: Upstream, s: Upstream, used_tokens: int) -> None
     assert target["hold"] is None
     assert s.attempts == 0
     assert [(turn["outcome"], turn["status"]) for turn in g.turns] == [("client_closed", 499)]
+    assert standing(Outcome.CLIENT_CLOSED) == "excluded"
     assert await g.metric("stanchion_turns_total", route="r", outcome="client_closed") == 1
     assert await g.metric("stanchion_attempts_total", target="p", outcome="cancelled") == 1
     p.default = answer(usage=(1, 1))
@@ -178,9 +181,38 @@ async def test_B05_while_an_answer_is_held_to_its_end() -> None:
         await left_alone(g, p, s, input_tokens(stream=True) + 3)
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_B05_while_a_hedge_runs_beside_the_first_attempt(stream: bool) -> None:
+    """Both connections are closed, and both targets get back what they gave."""
+    clock = ManualClock()
+    hedge = {"hedge": {"after": "2s", "budget": "100%"}}
+    async with Upstream("p", default=silent()) as p, Upstream("s", default=silent()) as s:
+        values = config({"p": p, "s": s}, target_p={"quota": {**QUOTA}}, target_s={"quota": {**QUOTA}}, route=hedge)
+        async with lab(values, clock) as g:
+            async with wire(g) as w:
+                w.send(chat_request(stream=True) if stream else chat_request())
+                await p.wait_for_requests(1)
+                await clock.run(2)
+                await s.wait_for_requests(1)
+                w.abort()
+                await p.requests[0].wait_closed()
+                await s.requests[0].wait_closed()
+            await idle(g)
+            used = input_tokens(stream=True) if stream else input_tokens()
+            for name, missing in (("p", 0), ("s", used)):  # the first bucket was refilled meanwhile
+                target = await g.target(name)
+                assert target["quota"]["in_flight"] == 0
+                assert target["quota"]["tokens"]["level"] == CAPACITY - missing
+                assert target["breaker"]["samples"] == 0
+                assert await g.metric("stanchion_upstream_connections", provider=name, state="in_use") == 0
+                assert await g.metric("stanchion_attempts_total", target=name, outcome="cancelled") == 1
+            assert [(turn["outcome"], turn["status"]) for turn in g.turns] == [("client_closed", 499)]
+            assert clock.pending == 0
+
+
 async def test_B05_while_a_held_answer_is_being_read_its_attempt_has_long_succeeded() -> None:
     """Nothing of the provider's is in use any more: its place is free, and it did its work."""
-    long = "word " * 60_000  # more than sockets take, so that the caller leaves in mid-answer
+    long = ("w" * 4000 + " ") * 2800  # more than sockets take, so that the caller leaves in mid-answer
     async with (
         Upstream("p", default=answer(long)) as p,
         lab(config({"p": p}, target_p={"quota": {"concurrency": 1}})) as g,

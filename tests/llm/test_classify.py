@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from llm.classes import RULES, ErrorClass, Verdict
 from llm.classify import bad_response, classify_error, classify_status
+from llm.error_shapes import error_in
 
 WALL = 1_800_000_000.0
 
@@ -60,7 +62,7 @@ TABLE: list[tuple[int, bytes, ErrorClass]] = [
     (400, error(), C.BAD_REQUEST),
     (400, error("invalid_value"), C.BAD_REQUEST),
     (422, error(), C.BAD_REQUEST),
-    (409, b"{}", C.BAD_REQUEST),
+    (409, b"{}", C.SERVER_ERROR),
     (418, b"", C.BAD_REQUEST),
     (408, error(), C.SERVER_ERROR),
     (500, error(), C.SERVER_ERROR),
@@ -147,6 +149,11 @@ def test_which_classes_a_breaker_counts(verdict: Verdict, classes: set[ErrorClas
     assert {each for each, rule in RULES.items() if rule.verdict is verdict} == classes
 
 
+ERROR_KEYS = [
+    *("error", "message", "type", "code", "param", "detail", "details", "errors", "metadata", "raw", "status"),
+    *("innererror", "violations", "retryDelay", "estimated_time", "headers", "choices", "loc", "msg", "x"),
+]
+
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -156,7 +163,9 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["error", "message", "type", "code", "param", "detail", "x"]), inner, max_size=4
+            st.sampled_from(ERROR_KEYS),
+            inner,
+            max_size=4,
         )
     ),
     max_leaves=10,
@@ -217,3 +226,62 @@ def test_a_message_of_marks_is_read_in_one_go(mark: str) -> None:
     before = time.perf_counter()
     classify_error({"message": mark * 1_000_000}, 400)
     assert time.perf_counter() - before < 1
+
+
+@given(json_values)
+def test_an_error_is_found_in_any_answer_without_raising(said: Any) -> None:
+    error = error_in(said)
+    if error:
+        assert classify_error(error, None).error_class in RULES
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda said: {"error": said},
+        lambda said: [said],
+        lambda said: {"message": said},
+        lambda said: {"errors": [said]},
+        lambda said: {"metadata": {"raw": said}},
+    ],
+)
+def test_shapes_inside_shapes_end(wrap: Callable[[Any], Any]) -> None:
+    said: Any = "end"
+    for _ in range(200):
+        said = wrap(said)
+    assert classify_error(said, 400).error_class is C.BAD_REQUEST
+
+
+def test_json_in_json_ends() -> None:
+    text = "end"
+    for _ in range(8):
+        text = json.dumps({"error": text})
+    assert classify_error(text, 400).error_class is C.BAD_REQUEST
+
+
+def test_a_page_is_no_message_and_no_sign() -> None:
+    page = b"<html>You exceeded your current quota. Please retry after 26 seconds.</html>"
+    failure = classify_status(502, {}, page, WALL)
+    assert (failure.error_class, failure.retry_after_s, failure.quoted) == (C.SERVER_ERROR, None, False)
+    assert failure.message == "the provider answered 502 with a page, not with an error of its API"
+
+
+def test_what_was_sent_is_left_out_of_a_validations_words() -> None:
+    body = orjson.dumps({"detail": [{"loc": ["body", "n"], "msg": "must be 1", "input": "secret"}, {"msg": "no"}]})
+    assert classify_status(422, {}, body, WALL).message == "body.n: must be 1; no"
+
+
+def test_the_words_of_the_provider_behind_an_aggregator_are_handed_on() -> None:
+    raw = '{"error":{"message":"too long","code":"context_length_exceeded","param":"messages"}}'
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "X"}}
+    failure = classify_error(error, 400)
+    assert (failure.message, failure.code) == ("Provider returned error: too long", "context_length_exceeded")
+    assert failure.error_class is C.CONTEXT_LENGTH
+
+
+@pytest.mark.parametrize("error_class", [C.BAD_REQUEST, C.CONTENT_POLICY, C.CONTEXT_LENGTH, C.CREDENTIAL])
+def test_words_name_a_wait_only_where_waiting_may_help(error_class: C) -> None:
+    words = {C.BAD_REQUEST: "no", C.CONTENT_POLICY: "content policy", C.CONTEXT_LENGTH: "context window"}
+    message = words.get(error_class, "api key not valid") + ", try again in 900s"
+    failure = classify_error({"message": message}, 400)
+    assert (failure.error_class, failure.retry_after_s) == (error_class, None)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm.hints import LONGEST_S, retry_after, seconds
+from llm.hints import LONGEST_S, of_texts, of_values, retry_after, seconds
 
 WALL = 1_800_000_000.0
 
@@ -110,3 +110,116 @@ def test_a_text_longer_than_any_form_is_not_read(name: str, value: str) -> None:
     before = time.perf_counter()
     assert retry_after({name: value}, WALL) is None
     assert time.perf_counter() - before < 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Fri, 15 Jan 2027 08:00:30 GMT", 30),
+        ("Friday, 15-Jan-27 08:00:30 GMT", 30),
+        ("Fri Jan 15 08:00:30 2027", 30),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+        ("2027-01-15T08:01:00Z", 60),
+        ("2027-01-15T09:01:00+01:00", 60),
+    ],
+)
+def test_each_form_of_a_date(text: str, expected: float) -> None:
+    assert retry_after({"retry-after": text}, WALL) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"retry-after": "5, 10"}, 10),
+        ({"retry-after": "5, soon"}, 5),
+        ({"retry-after": "a, b"}, None),
+        ({"retry-after": "31536000"}, LONGEST_S),
+        ({"retry-after": "Wed, 15 Jan 2099 08:00:00 GMT"}, LONGEST_S),
+        ({"x-ratelimit-reset": str(int(WALL) + 40), "x-ratelimit-remaining": "0"}, 40),
+        ({"x-ratelimit-reset": str((int(WALL) + 40) * 1000), "x-ratelimit-remaining": "0"}, 40),
+        ({"x-ratelimit-reset": "40", "x-ratelimit-remaining": "0"}, 40),
+        ({"x-ratelimit-reset": "40", "x-ratelimit-remaining": "3"}, None),
+        ({"x-ratelimit-reset": "40"}, None),
+        ({"ratelimit-reset": "40", "ratelimit-remaining": "0"}, 40),
+        ({"x-ratelimit-reset-tokens-minute": "12.5", "x-ratelimit-remaining-tokens-minute": "0"}, 12.5),
+        ({"x-ratelimit-reset-requests-day": "40000", "x-ratelimit-remaining-requests-day": "9"}, None),
+        ({"anthropic-ratelimit-tokens-reset": rfc3339(WALL + 9), "anthropic-ratelimit-tokens-remaining": "0"}, 9),
+        ({"anthropic-ratelimit-tokens-reset": rfc3339(WALL + 9), "anthropic-ratelimit-tokens-remaining": "1000"}, None),
+        ({"anthropic-ratelimit-tokens-reset": rfc3339(WALL + 9)}, None),
+        (
+            {
+                "anthropic-ratelimit-input-tokens-reset": rfc3339(WALL + 9),
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-requests-reset": rfc3339(WALL + 5),
+                "anthropic-ratelimit-requests-remaining": "0",
+            },
+            9,
+        ),
+        ({"x-should-retry": "true"}, None),
+        ({"retry-after": "2", "x-ratelimit-reset": "40", "x-ratelimit-remaining": "0"}, 2),
+    ],
+)
+def test_which_header_counts(headers: dict[str, str], expected: float | None) -> None:
+    assert retry_after(headers, WALL) == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("please try again in 20s. contact us", 20),
+        ("please try again in 1m2.5s.", 62.5),
+        ("please try again in 6ms.", 0.006),
+        ("please try again in 9m38.016s. need more tokens?", 578.016),
+        ("please retry in 34.074824224s.", 34.074824224),
+        ("please retry after 26 seconds.", 26),
+        ("please try again after 1 seconds", 1),
+        ("try again in 2 minutes.", 120),
+        ("retry after 500 milliseconds", 0.5),
+        ("you will regain access on 2027-01-16 at 00:00 utc.", 57_600),
+        ("you will regain access on 2027-01-14.", 0),
+        ("please try again later", None),
+        ("retry in 5", None),
+        ("retry in 5sheep", None),
+        ("entry after 5 seconds", None),
+        ("you will regain access on 2027-99-99", None),
+        ("", None),
+    ],
+)
+def test_a_wait_in_words(text: str, expected: float | None) -> None:
+    assert of_texts(["nothing here", text], WALL) == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_date_needs_the_time_of_day() -> None:
+    assert of_texts(["you will regain access on 2027-01-16"], None) is None
+    assert of_values([rfc3339(WALL + 5), "34.07s"], None) == 34.07
+
+
+NAMES = [
+    *("retry-after", "retry-after-ms", "x-ratelimit-reset", "x-ratelimit-remaining", "ratelimit-reset"),
+    *("ratelimit-remaining", "x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens", "x-should-retry"),
+    *("x-ratelimit-reset-", "anthropic-ratelimit-tokens-reset", "anthropic-ratelimit-tokens-remaining"),
+    *("anthropic-ratelimit--reset", "x-ratelimit-reset-a-b", "x-ratelimit-remaining-a-b"),
+]
+VALUES = st.text(max_size=80) | st.sampled_from(
+    ["0", "-1", "nan", "inf", "1e999", "-inf", "0x10", "1_0", "9" * 70, "1m", "1m1m1m", "²", "Fri, 99 Jan 2027 08:00:30 GMT",
+     "Mon, 01 Jan 0001 00:00:00 -2359", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "5, , -1, nan", ","]
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES), st.sampled_from([WALL, 0.0, None]))
+def test_no_header_raises_and_every_hint_is_a_span(headers: dict[str, str], wall: float | None) -> None:
+    hint = retry_after(headers, wall)
+    assert hint is None or 0 <= hint <= LONGEST_S
+
+
+@given(st.lists(st.text(max_size=60) | st.from_regex(r"\A(try again|retry) (in|after) [0-9.]{0,30}[a-z ]{0,10}\Z")))
+def test_no_words_raise_and_every_hint_is_a_span(texts: list[str]) -> None:
+    hint = of_texts(texts, WALL)
+    assert hint is None or (hint >= 0 and math.isfinite(hint))
+
+
+@pytest.mark.parametrize("text", ["try again in " + "1" * 20_000, "retry in " * 2_000, "try again in 1s" * 1_300 + "x"])
+def test_long_words_are_read_in_one_go(text: str) -> None:
+    before = time.perf_counter()
+    of_texts([text], WALL)
+    assert time.perf_counter() - before < 0.5
