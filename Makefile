@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo drill test test-fast soak check format lock weights clean
+.PHONY: help install servers demo drill test test-fast soak check format lock weights clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,10 +33,15 @@ drill: install ## break providers on purpose, and judge what callers get
 weights: install ## get the weights of the local models (98 MB, once)
 	$(BIN)/stanchion demo --fetch-only
 
-test: weights ## every test, with the local models too
+servers: ## the servers that tests talk to: redis-server, from Debian's packages where it is missing (as root)
+	@command -v redis-server >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+	    apt-get install -y -q redis-server >/dev/null 2>&1 || { apt-get update -q >/dev/null && apt-get install -y -q redis-server >/dev/null; }; } } || { \
+	  echo "make: redis-server is missing; on Debian and Ubuntu: apt install redis-server" >&2; exit 1; }
+
+test: weights servers ## every test, with the local models too
 	$(BIN)/python -m pytest
 
-test-fast: install ## the tests that need no local models
+test-fast: install servers ## the tests that need no local models
 	$(BIN)/python -m pytest -m "not models"
 
 soak: install ## ten minutes of random faults: nothing may grow or stay unanswered (SECONDS=60 for less)

@@ -65,6 +65,12 @@ class LargeBodies:
         """`read(body)`, with what it raises; HttpError 413 where the body is all structure."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, _parse, body, read)
 
+    async def beside(self, body: bytes, change: Callable[[bytes], T]) -> T:
+        """`change(body)`, beside the event loop where the body is large."""
+        if len(body) <= LARGE:
+            return change(body)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, change, body)
+
     def close(self) -> None:
         """Nothing can be parsed any more."""
         self._thread.shutdown(wait=False, cancel_futures=True)

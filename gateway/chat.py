@@ -77,7 +77,8 @@ class ChatCompletions:
         limits = live.settings.gateway
         began = service.clock.now()
         body = await read_body(request, limits.max_body, limits.body_timeout)
-        turn.waited_s = service.clock.now() - began
+        arrived = service.clock.now()
+        turn.waited_s = arrived - began
         try:
             call = (
                 self._dialect.read(body) if len(body) <= LARGE else await service.bodies.parse(body, self._dialect.read)
@@ -94,7 +95,7 @@ class ChatCompletions:
         return route, LlmRequest(
             id=turn.request_id,
             call=call,
-            deadline_at=service.clock.now() + deadline_s,
+            deadline_at=arrived + deadline_s,
             priority=priority_of(headers, caller.priority),
             traceparent=traceparent_of(headers),
             commit=commit,
@@ -118,7 +119,10 @@ class ChatCompletions:
             return await reply.failed(error)
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         if asked.call.stream:  # the provider's stream, for a caller who wants none
-            body = self._dialect.assembled(body)
+            try:
+                body = await self._service.bodies.beside(body, self._dialect.assembled)
+            except ValueError:
+                return await reply.fail(Outcome.FAILED, http_errors.unwritable())
         response = await reply.plain(body, answer, asked.deadline_at)
         turn.answered(answer)
         return response

@@ -91,7 +91,7 @@ class Engine:
                 continue
             old = before.get(spec.name)
             transport = old.transport if old and _wire(old.spec) == _wire(spec) else self._make_transport(spec)
-            if old is not None and old.spec.dialect == spec.dialect:
+            if old is not None and _place(old.spec) == _place(spec):
                 breaker = old.breaker
                 retuned.append((breaker, target.breaker))
             else:
@@ -140,7 +140,12 @@ def _names(route: RouteSpec) -> set[str]:
 def _identity(target: TargetSpec) -> tuple[str, ...]:
     """What makes a target the same one under other settings."""
     provider = target.provider
-    return (target.name, provider.name, provider.dialect, target.model, target.credential.name)
+    return (target.name, *_place(provider), target.model, target.credential.name)
+
+
+def _place(provider: ProviderSpec) -> tuple[str, ...]:
+    """What makes a provider the same one: what happened at another address says nothing of the one that replaced it."""
+    return (provider.name, provider.dialect, provider.base_url, str(provider.proxy))
 
 
 def _wire(spec: ProviderSpec) -> ProviderSpec:

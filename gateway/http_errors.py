@@ -112,6 +112,12 @@ def draining() -> HttpError:
     return HttpError(503, "shed", "this replica is shutting down: try again", retry_after_s=1, close=True)
 
 
+def unwritable() -> HttpError:
+    """An answer came whole and cannot be put together."""
+    message = "the provider's answer is nested too deep to be put together: send the request as a stream"
+    return HttpError(502, "bad_upstream_response", message, retry=False)
+
+
 def unexpected() -> HttpError:
     return HttpError(500, "internal", "the gateway failed on this request; its log has the request id", retry=False)
 

@@ -21,6 +21,7 @@ from gateway.live import Live
 from gateway.turn import OutcomeRecord
 from llm.attempt import SUCCESS, AttemptRecord, Role
 from llm.classes import ErrorClass, Skip
+from llm.order import orders
 
 LONG_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 450, 600)
 """Bounds for whole turns and first outputs, up to the longest request."""
@@ -101,7 +102,8 @@ class Metrics:
         for name, route in live.routes.items():
             if name not in self._of_route:
                 self._preset_route(name)
-            self._preset_moves([stop.target.name for stop in (*route.stops, *route.on_content_policy)])
+            for order in orders(route):
+                self._preset_moves([stop.target.name for stop in order])
         for target in live.engine.targets:
             if target not in self._first_of:
                 self._preset_target(target)
@@ -188,9 +190,13 @@ def _moves(records: Sequence[AttemptRecord]) -> Iterable[tuple[AttemptRecord, At
     """Each target that was left, with the one that was asked next.
 
     Targets that were only passed over on the way are none; the first one counts as left where nothing was asked before.
+    Nor is a hedge that did not win, nor anything beside a target that answered.
     """
-    left: AttemptRecord | None = records[0] if records else None
-    for record in records[1:]:
+    asked = [record for record in records if record.role != "hedge" or record.outcome == SUCCESS]
+    left: AttemptRecord | None = asked[0] if asked else None
+    for record in asked[1:]:
+        if left is not None and left.outcome == SUCCESS:
+            return
         if record.skip is None:
             if left is not None and left.target != record.target:
                 yield left, record

@@ -50,6 +50,6 @@ def failed(error: RouteFailed) -> Outcome:
     return Outcome.REJECTED if error.final and error.failure.error_class in _OWN_FAULT else Outcome.FAILED
 
 
-def overhead(duration_s: float, records: Sequence[AttemptRecord], waited_s: float) -> float:
-    """Seconds of a turn that were neither a provider's nor a wait's."""
-    return max(duration_s - sum(record.seconds for record in records) - waited_s, 0.0)
+def overhead(duration_s: float, busy_s: float, waited_s: float) -> float:
+    """Seconds of a turn that were neither the providers' (`Trail.busy_s`) nor the caller's."""
+    return max(duration_s - busy_s - waited_s, 0.0)

@@ -62,7 +62,7 @@ class TurnRecorder:
         records = () if trail is None else tuple(trail.records)
         overhead = None
         if trail is not None and not self._cut_short(outcome):
-            overhead = turn.overhead(duration, records, self.waited_s + trail.waited_s)
+            overhead = turn.overhead(duration, trail.busy_s, self.waited_s)
         self._service.turn_ended(
             OutcomeRecord(
                 request_id=self.request_id,

@@ -38,7 +38,13 @@ class UpstreamMetrics(Collector):
             "Connections made to the last good addresses, since the name could not be resolved.",
             labels=["provider"],
         )
-        for provider, transport in self._transports().items():
+        now = self._transports()
+        for provider, (_, last) in self._seen.items():
+            if provider not in now:  # gone with a reload; what was counted stays
+                resent_before, stale_before = self._before.get(provider, (0, 0))
+                resent.add_metric([provider], resent_before + last.resent)
+                stale.add_metric([provider], stale_before + last.stale_lookups)
+        for provider, transport in now.items():
             counters = transport.counters()
             connections.add_metric([provider, "in_use"], counters.in_use)
             connections.add_metric([provider, "idle"], counters.idle)

@@ -8,6 +8,7 @@ read, since it may be half written; a file that is missing counts as unchanged.
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -68,7 +69,8 @@ class Watch:
     async def look(self) -> None:
         """One look. Returns when `changed` is done, where it was called."""
         read = self._read()
-        now = {path: digest or read.get(path) for path, digest in content_of(self._paths()).items()}
+        found = await asyncio.to_thread(content_of, tuple(self._paths()))  # a mount may be slow, or away
+        now = {path: digest or read.get(path) for path, digest in found.items()}
         settled, self._seen = now == self._seen, now
         if settled and any(digest != read.get(path) for path, digest in now.items()):
             self._seen = None

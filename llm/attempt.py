@@ -55,28 +55,37 @@ def trail_header(records: Iterable[AttemptRecord]) -> str:
 
 @dataclass(slots=True)
 class Trail:
-    """The records of one request, in the order in which the attempts began, and the seconds it waited between them."""
+    """The records of one request, in the order in which the attempts began or were passed over. `waits`: the times between
+    attempts, as their begin on the clock's `now` scale and their length in seconds.
+    """
 
     records: list[AttemptRecord] = field(default_factory=list)
-    waited_s: float = 0.0
+    waits: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, record: AttemptRecord) -> None:
         """Write down an attempt that is over, before those of a hedge that began after it, or a target passed over."""
+        self.records.insert(self._place_of(record), record)
+
+    def with_record(self, record: AttemptRecord) -> tuple[AttemptRecord, ...]:
+        """The records with one more in its place."""
+        place = self._place_of(record)
+        return (*self.records[:place], record, *self.records[place:])
+
+    def _place_of(self, record: AttemptRecord) -> int:
         records = self.records
-        place = len(records)
-        if record.skip is None:
-            later = (at for at, other in enumerate(records) if other.skip is None and other.began > record.began)
-            place = next(later, place)
-        records.insert(place, record)
+        if not records or records[-1].began <= record.began:
+            return len(records)
+        return next(at for at, other in enumerate(records) if other.began > record.began)
 
     @property
     def busy_s(self) -> float:
-        """Seconds in which at least one attempt was under way."""
+        """Seconds in which an attempt was under way or waited for."""
+        spans = [(record.began, record.seconds) for record in self.records if record.skip is None]
         busy, until = 0.0, float("-inf")
-        for record in self.records:
-            end = record.began + record.seconds
-            if record.skip is None and end > until:
-                busy += end - max(record.began, until)
+        for began, seconds in sorted([*spans, *self.waits]):
+            end = began + seconds
+            if end > until:
+                busy += end - max(began, until)
                 until = end
         return busy
 

@@ -50,7 +50,7 @@ class FallbackLlm:
         self._hedges = HedgeBudget(route.hedge.budget) if route.hedge else None
 
     def generate(self, request: LlmRequest) -> Answering:
-        return Answering(self, Walk(self._route, self._order.draw(), self._targets, request))
+        return Answering(self, Walk(self._route, self._order.draw(), self._targets, request, self._clock.now))
 
     async def open(self, walk: Walk) -> CommittedStream:
         """Walk the targets until one has an answer. Raises RouteFailed.
@@ -58,7 +58,7 @@ class FallbackLlm:
         The attempt stays open, unless the answer is held whole: then nothing of the provider's is needed any more.
         """
         committed = await (self._leg(walk, 0) if self._hedges is None else self._hedged(walk, self._hedges))
-        committed.records = (*walk.trail.records, committed.record(committed.seconds))
+        committed.records = walk.trail.with_record(committed.record(committed.seconds))
         if committed.held_whole:
             await self.end(walk, committed, None)
         return committed
@@ -74,7 +74,10 @@ class FallbackLlm:
         def may_start() -> bool:
             return walk.others_left() and budget.take()
 
-        race = Race(lambda number: self._leg(walk, number), may_start, discard, self._clock)
+        def conclusive() -> bool:
+            return walk.told
+
+        race = Race(lambda number: self._leg(walk, number), may_start, discard, self._clock, conclusive)
         try:
             return await race.run(self._route.hedge.after)
         except RouteFailed:  # each run told what was known as it ended
@@ -127,7 +130,7 @@ class FallbackLlm:
         try:
             await self._clock.sleep(seconds)
         finally:
-            trail.waited_s += self._clock.now() - began
+            trail.waits.append((began, self._clock.now() - began))
 
     async def end(self, walk: Walk, committed: CommittedStream, error: BaseException | None) -> None:
         """Leave a committed attempt, which gives back what it holds, and write down how it ended; once.

@@ -19,7 +19,8 @@ T = TypeVar("T")
 
 
 class HedgeBudget:
-    """Every request adds `share` of a hedge, up to ten of them; a hedge takes one. It starts with one."""
+    """Every request adds `share` of a hedge, up to ten of them; a hedge takes one. It starts as after ten requests, with
+    one at most."""
 
     def __init__(self, share: float) -> None:
         self._share = share
@@ -40,7 +41,7 @@ class Race(Generic[T]):
     """At most two runs of `leg`, told their number (0, 1), the second one after `after_s` seconds if it `may_start`.
 
     The first result wins; what loses is cancelled and has ended before `run` returns. A result that came all the same goes
-    to `discard`. An exception of one run is raised only when no other is left to win.
+    to `discard`. An exception of one run is raised only when no other is left to win, or when it was `conclusive`.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class Race(Generic[T]):
         may_start: Callable[[], bool],
         discard: Callable[[T], Awaitable[None]],
         clock: Clock,
+        conclusive: Callable[[], bool] = lambda: False,
     ) -> None:
         self._leg, self._may_start, self._discard, self._clock = leg, may_start, discard, clock
+        self._conclusive = conclusive
 
     async def run(self, after_s: float) -> T:
         """Raises what the last run raised when none has a result; the runs are over on every ending."""
@@ -63,7 +66,7 @@ class Race(Generic[T]):
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not legs[0].done() and self._may_start():
                 legs.append(asyncio.ensure_future(self._leg(1)))
-            won = await _first(legs)
+            won = await _first(legs, self._conclusive)
         finally:
             timer.cancel()
             losers = [leg for leg in legs if leg is not won]
@@ -97,15 +100,15 @@ async def _over(running: Sequence[asyncio.Future[T]]) -> asyncio.CancelledError 
     return cancelled
 
 
-async def _first(legs: list[asyncio.Future[T]]) -> asyncio.Future[T]:
-    """The first leg with a result, else the one that failed last."""
+async def _first(legs: list[asyncio.Future[T]], conclusive: Callable[[], bool]) -> asyncio.Future[T]:
+    """The first leg with a result, else the one that failed last, or so that the others cannot do better."""
     left = set(legs)
     while True:
         done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
         for leg in legs:
             if _has_result(leg):
                 return leg
-        if not left:
+        if not left or conclusive():
             return done.pop()
 
 

@@ -89,7 +89,7 @@ class Holds:
 
     def forget(self, target: TargetSpec) -> None:
         """The target is gone, or is another one under its name: what held it alone is over."""
-        self._holds.pop(("target", target.name), None)
+        self._holds.pop(_key(target, ErrorClass.OVERLOADED, "target"), None)
 
     def seconds_left(self, hold: Hold) -> float:
         return max(hold.until - self._now(), 0.0)
@@ -109,9 +109,9 @@ def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:
     """A rate limit of a credential counts per model, as the OpenAI dialect's providers count it; a spent account does not."""
     provider, credential = target.provider.name, target.credential
     if scope == "target":
-        return ("target", target.name)
+        return ("target", target.name, target.provider.base_url)
     if scope == "model":
-        return ("model", provider, target.model)
+        return ("model", provider, target.provider.base_url, target.model)
     if reason is ErrorClass.RATE_LIMITED:
         return ("credential", provider, credential.name, target.model)
     return ("credential", provider, credential)
@@ -120,8 +120,8 @@ def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:
 def _keys(target: TargetSpec) -> tuple[_Key, ...]:
     provider, credential = target.provider.name, target.credential
     return (
-        ("target", target.name),
-        ("model", provider, target.model),
+        ("target", target.name, target.provider.base_url),
+        ("model", provider, target.provider.base_url, target.model),
         ("credential", provider, credential.name, target.model),
         ("credential", provider, credential),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from random import Random
 
@@ -41,6 +41,15 @@ class Order:
         """Sorting by u^(1/w) draws without replacement by weight (Efraimidis and Spirakis, 2006)."""
         weight = stop.target.weight
         return float(self._random.random() ** (1.0 / weight)) if weight else -1.0
+
+
+def orders(route: RouteSpec) -> Iterator[Sequence[Stop]]:
+    """Lists that hold, together, every target before every other one that may be asked after it."""
+    canary = () if route.canary is None else (route.canary.stop,)
+    yield (*canary, *route.stops, *route.on_content_policy)
+    for shared, group in groupby(route.stops, key=_shares_place):
+        if shared:
+            yield tuple(group)[::-1]
 
 
 def by_region(stops: Sequence[Stop], own: str) -> tuple[Stop, ...]:

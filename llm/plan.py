@@ -176,6 +176,6 @@ def _unfit_words(trail: Trail) -> str:
     return f"no target of the route can serve this request ({reasons})"
 
 
-def passed_over(target: str, skip: Skip, message: str) -> AttemptRecord:
-    """The record of a target that was not tried."""
-    return AttemptRecord(target, None, skip=skip, message=message)
+def passed_over(target: str, skip: Skip, message: str, at: float) -> AttemptRecord:
+    """The record of a target that was not tried; `at` is on the clock's `now` scale."""
+    return AttemptRecord(target, None, skip=skip, message=message, began=at)

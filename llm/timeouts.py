@@ -123,7 +123,9 @@ class _Watch:
         self.linger_s, self.now = limits.linger_s, clock.now
         self._started = clock.now()
         cut = limits.deadline_cut_s
-        self._total_at = self._started + (limits.total_s if cut is None else min(cut, limits.total_s))
+        self._total_at = self._started + limits.total_s
+        self._cut_at = float("inf") if cut is None else self._started + cut
+        self._ended_at = self._started
         self._output_seen = False
         self._waited = 0.0
         self._wait_began = 0.0
@@ -144,7 +146,8 @@ class _Watch:
         `until` ends the wait without being a limit (`due_only`).
         """
         now = self._wait_began = self._clock.now()
-        self._limit_at, self._kind = self._total_at, ErrorClass.TIMEOUT_TOTAL
+        self._total_at += now - self._ended_at  # the caller's own time is none of the provider's; the deadline goes on
+        self._limit_at, self._kind = min(self._total_at, self._cut_at), ErrorClass.TIMEOUT_TOTAL
         if own_limit_s is not None:
             self._bound(now + own_limit_s, None)
         elif self._output_counts:
@@ -164,7 +167,8 @@ class _Watch:
 
     def end(self) -> None:
         self._waiting = False
-        self._waited += self._clock.now() - self._wait_began
+        self._ended_at = self._clock.now()
+        self._waited += self._ended_at - self._wait_began
 
     def output(self) -> None:
         """Output came: the idle limit starts anew."""
@@ -188,13 +192,13 @@ class _Watch:
 
     def error(self) -> AttemptFailed:
         """The failure that the limit which fired is."""
-        ran = self._clock.now() - self._started
         limits = self._limits
+        ran = self._clock.now() - (self._total_at - limits.total_s)
         if self.kind is ErrorClass.TIMEOUT_FIRST_TOKEN:
             return _failed(self.kind, f"no output from the provider within {limits.first_output_s:g} s")
         if self.kind is ErrorClass.TIMEOUT_IDLE:
             return _failed(self.kind, f"no further output from the provider for {limits.idle_s:g} s")
-        if limits.deadline_cut_s is not None and limits.deadline_cut_s <= limits.total_s:
+        if self._cut_at <= self._total_at:
             fair = ran >= limits.fair_s - 0.001
             kind = ErrorClass.TIMEOUT_TOTAL if fair else ErrorClass.DEADLINE
             return _failed(kind, f"the request's deadline came {ran:.3g} s into the attempt")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from llm import plan
 from llm.attempt import Trail
-from llm.classes import RULES
+from llm.classes import RULES, Skip
 from llm.errors import Failure, NotAdmitted, QuotaShort, RouteFailed
 from llm.plan import Blocked
 from llm.request import LlmRequest
@@ -22,13 +22,19 @@ class Walk:
     """
 
     def __init__(
-        self, route: RouteSpec, stops: Sequence[Stop], targets: Mapping[str, Target], request: LlmRequest
+        self,
+        route: RouteSpec,
+        stops: Sequence[Stop],
+        targets: Mapping[str, Target],
+        request: LlmRequest,
+        now: Callable[[], float],
     ) -> None:
         self.request, self.trail = request, Trail()
+        self._now = now
         self._route, self._targets = route, targets
         self._ahead = list(stops)
         self._last: Failure | None = None
-        self._told = False
+        self.told = False
         self._met: set[str] = set()
         self._short: dict[str, Blocked] = {}
 
@@ -46,13 +52,13 @@ class Walk:
             if blocked is not None:
                 self.passed_over(stop, blocked)
             elif unfit is not None and not stop.canary:
-                self.trail.add(plan.passed_over(name, *unfit))
+                self._skip(name, *unfit)
         return None
 
     def passed_over(self, stop: Stop, blocked: Blocked) -> None:
         """Something stands in the target's way now. A canary is left out without a word."""
         if not stop.canary:
-            self.trail.add(plan.passed_over(stop.target.name, blocked.skip, blocked.message))
+            self._skip(stop.target.name, blocked.skip, blocked.message)
 
     def others_left(self) -> bool:
         """Whether another target could be tried after this one, as things stand."""
@@ -66,13 +72,13 @@ class Walk:
         if stop.canary:
             return
         name = stop.target.name
-        self.trail.add(plan.passed_over(name, refused.skip, refused.message))
+        self._skip(name, refused.skip, refused.message)
         never = isinstance(refused, QuotaShort) and refused.never
         self._short[name] = Blocked(refused.skip, f"{name}: {refused.message}", refused.retry_after_s, never=never)
 
     def note(self, stop: Stop, failure: Failure) -> None:
         """An attempt failed. The last failure is what the caller is told; a final one of a hedge stays."""
-        if not stop.canary and not self._told:
+        if not stop.canary and not self.told:
             self._last = failure
 
     def after(self, stop: Stop, failure: Failure) -> None:
@@ -81,7 +87,7 @@ class Walk:
             return  # the others owe it nothing
         onward = RULES[failure.error_class].onward
         if onward == "nowhere":
-            self._ahead, self._told = [], True
+            self._ahead, self.told = [], True
         elif onward == "content_policy":
             self._ahead = [other for other in self._route.on_content_policy if other.target.name not in self._met]
         elif onward != "any":
@@ -90,6 +96,9 @@ class Walk:
     def failed(self, *, deadline: bool) -> RouteFailed:
         """What to tell the caller now that nothing answered."""
         return plan.conclude(self.trail, self._last, self._blocked(), deadline=deadline)
+
+    def _skip(self, target: str, skip: Skip, message: str) -> None:
+        self.trail.add(plan.passed_over(target, skip, message, self._now()))
 
     def _keep_cures(self, stop: Stop, failure: Failure) -> None:
         kept = []
@@ -100,7 +109,7 @@ class Walk:
             else:
                 self._met.add(other.target.name)
                 message = f"no larger than what {stop.target.name} refused"
-                self.trail.add(plan.passed_over(other.target.name, skip, message))
+                self._skip(other.target.name, skip, message)
         self._ahead = kept
 
     def _blocked(self) -> list[Blocked]:

@@ -137,6 +137,10 @@ class _Choice:
             _put_together(self._logprobs, key, piece, texts=False)
 
 
+_LOOKS = 64
+"""How often the arguments of one call are parsed to see whether they are complete. Each look reads all of them."""
+
+
 class _Calls:
     """The tool calls of one answer.
 
@@ -150,6 +154,9 @@ class _Calls:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._taken: set[int] = set()
+        self._free = 0
 
     def add(self, pieces: Any) -> None:
         if not isinstance(pieces, list):
@@ -159,6 +166,8 @@ class _Calls:
             if isinstance(piece, dict):
                 call = self._call_of(piece, place if len(pieces) > 1 else None, touched)
                 call.add(piece)
+                if call.id:
+                    self._by_id.setdefault(call.id, call)
                 touched.append(call)
 
     def whole(self) -> list[Json]:
@@ -171,7 +180,7 @@ class _Calls:
             if call is None or call.is_over(piece):
                 call = self._by_index[index] = self._new(index if call is None else None)
             return call
-        known = next((call for call in self._calls if call_id and call.id == call_id), None)
+        known = self._by_id.get(call_id) if isinstance(call_id, str) and call_id else None
         if known is not None:
             return known
         begins = _Call.named(piece)
@@ -183,9 +192,9 @@ class _Calls:
         return latest
 
     def _new(self, place: int | None) -> _Call:
-        taken = {call.place for call in self._calls}
-        free = max(taken, default=-1) + 1
-        call = _Call(free if place is None or place in taken else place)
+        call = _Call(self._free if place is None or place in self._taken else place)
+        self._taken.add(call.place)
+        self._free = max(self._free, call.place + 1)
         self._calls.append(call)
         return call
 
@@ -198,6 +207,7 @@ class _Call:
         self.id = ""
         self._fields: Json = {}
         self._tool: dict[str, Json] = {}
+        self._looked = 0
 
     @staticmethod
     def named(piece: Json) -> bool:
@@ -211,8 +221,12 @@ class _Call:
         call_id = piece.get("id")
         if call_id and self.id:
             return bool(call_id != self.id)
-        arguments = _joined(self._tool.get("function", {}).get("arguments"))
-        return isinstance(arguments, str) and arguments.strip()[-1:] == "}" and _is_json(arguments)
+        parts = self._tool.get("function", {}).get("arguments")
+        if _last_mark(parts) != "}" or self._looked >= _LOOKS:
+            return False
+        self._looked += 1
+        arguments = _joined(parts)
+        return isinstance(arguments, str) and _is_json(arguments)
 
     def add(self, piece: Json) -> None:
         for key, value in piece.items():
@@ -280,6 +294,14 @@ def _keep_last(fields: Json, key: str, value: Any) -> None:
     if key in fields and (value is None or value == "" or (key == "created" and value == 0)):
         return
     fields[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+
+
+def _last_mark(value: Any) -> str:
+    """The last character that is no blank, without putting a long text together."""
+    for piece in reversed(value if isinstance(value, _Text) else [value]):
+        if isinstance(piece, str) and (text := piece.rstrip()):
+            return text[-1]
+    return ""
 
 
 def _joined(value: Any) -> Any:

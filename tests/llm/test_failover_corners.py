@@ -104,7 +104,7 @@ async def test_so_many_tokens_commit_and_not_one_less(pieces: int, rescued: bool
 async def test_what_refused_a_canary_says_nothing_of_its_target_later() -> None:
     world = World(Setting(((),), (GOOD,)))
     [own] = world.route.stops
-    walk = Walk(world.route, (replace(own, canary=True), own), world.targets, request())
+    walk = Walk(world.route, (replace(own, canary=True), own), world.targets, request(), lambda: 0.0)
     canary = walk.next()
     assert canary is not None
     walk.refused(canary, QuotaShort("full", 5.0, never=False))
@@ -123,7 +123,7 @@ def test_a_canary_does_not_change_what_a_route_of_one_target_says() -> None:
 
 
 def test_a_canary_does_not_hide_that_no_target_fits() -> None:
-    skip = plan.passed_over("p", Skip.CONTEXT_WINDOW, "too long")
+    skip = plan.passed_over("p", Skip.CONTEXT_WINDOW, "too long", 0.0)
     canary = AttemptRecord("s", "server_error", role="canary")
     error = plan.conclude(Trail([canary, skip]), None, [], deadline=False)
     assert error.unfit is Skip.CONTEXT_WINDOW

@@ -164,7 +164,7 @@ async def test_the_deadline_over_waits(clock: ManualClock) -> None:
     with pytest.raises(RouteFailed) as caught:
         await task
     assert caught.value.deadline
-    assert caught.value.trail.waited_s == 2
+    assert [seconds for _, seconds in caught.value.trail.waits] == [2]
     assert one.outcomes == [("p", "rate_limited"), ("p", "deadline")]
     one.nothing_left()
 

@@ -226,7 +226,7 @@ def tried(name: str, failure: Failure) -> AttemptRecord:
 
 
 def skipped(name: str, skip: Skip) -> AttemptRecord:
-    return plan.passed_over(name, skip, f"{name}: {skip}")
+    return plan.passed_over(name, skip, f"{name}: {skip}", 0.0)
 
 
 def conclude(

@@ -324,7 +324,8 @@ class World:
             self._told(visit, visit.error)
         answer = visit.answer
         if answer is not None:
-            assert (answer.records[-1].target, answer.records[-1].outcome) == (answer.target, SUCCESS)
+            assert [each.target for each in answer.records if each.outcome == SUCCESS] == [answer.target]
+            assert [each.began for each in answer.records] == sorted(each.began for each in answer.records)
             for mark in marks:
                 self._answered(visit, answer, mark)
         self._trail(visit)

@@ -1,0 +1,1 @@
+"""A session store in one SQLite file: the embedded default."""
