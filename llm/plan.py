@@ -80,7 +80,7 @@ def limits(route: RouteSpec, stop: Stop, call: Call, commit: Commit, left_s: flo
         first_output_s=timeouts.first_output if others_left else None,
         idle_s=timeouts.idle,
         total_s=timeouts.total,
-        deadline_cut_s=cut if cut < timeouts.total else None,
+        deadline_cut_s=cut,
         fair_s=min(timeouts.first_output, timeouts.total, route.deadline_s / 2),
         linger_s=route.stream.linger,
     )

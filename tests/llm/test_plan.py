@@ -96,20 +96,20 @@ def test_who_cures_an_error(
 @pytest.mark.parametrize(
     ("left", "others", "stream", "first_output", "total", "cut"),
     [
-        (200, False, False, None, 120, None),
-        (200, True, False, 10, 120, None),
+        (200, False, False, None, 120, 200),
+        (200, True, False, 10, 120, 190),
         (60, False, False, None, 120, 60),
         (60, True, False, 10, 120, 50),
         (12, True, False, 10, 120, 6),
         (60, True, True, 10, 120, 60),
         (60, False, True, None, 120, 60),
-        (120, False, True, None, 120, None),
-        (130, True, False, 10, 120, None),
+        (120, False, True, None, 120, 120),
+        (130, True, False, 10, 120, 120),
         (129, True, False, 10, 120, 119),
     ],
 )
 def test_the_limits_of_an_attempt(
-    left: float, others: bool, stream: bool, first_output: float | None, total: float, cut: float | None
+    left: float, others: bool, stream: bool, first_output: float | None, total: float, cut: float
 ) -> None:
     found = limits(left, others_left=others, stream=stream)
     assert (found.first_output_s, found.total_s, found.deadline_cut_s, found.idle_s) == (first_output, total, cut, 15)
@@ -142,7 +142,8 @@ def test_an_attempt_ends_within_the_deadline_and_a_plain_one_leaves_the_next_its
 ) -> None:
     timeouts = TimeoutsPolicy(first_output=first_output, total=total)
     found = limits(left, others_left=others, stream=stream, timeouts=timeouts)
-    end = found.total_s if found.deadline_cut_s is None else min(found.total_s, found.deadline_cut_s)
+    assert found.deadline_cut_s is not None
+    end = min(found.total_s, found.deadline_cut_s)
     assert end <= left
     assert end <= total
     if others and not stream:

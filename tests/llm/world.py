@@ -136,7 +136,7 @@ class _Tickets:
 
 
 class Visit:
-    """What one caller saw. `clean`: it was told that the answer is whole."""
+    """What one caller saw. `clean`: it was told that the answer is whole. `free_at`: when it last was at no work of its own."""
 
     def __init__(self, world: World, caller: Caller) -> None:
         self.world, self.caller = world, caller
@@ -146,7 +146,7 @@ class Visit:
         self.cancelling = 0
         self.error: Exception | None = None
         self.trail = Trail()
-        self.began_at = self.ended_at = self.deadline_at = 0.0
+        self.began_at = self.ended_at = self.deadline_at = self.free_at = 0.0
 
     async def run(self) -> None:
         clock, caller = self.world.clock, self.caller
@@ -174,7 +174,10 @@ class Visit:
             self.got += batch.data
             reads += 1
             if self.caller.slow:
-                await self.world.clock.sleep(self.caller.slow)
+                try:
+                    await self.world.clock.sleep(self.caller.slow)
+                finally:
+                    self.free_at = self.world.clock.now()
         if self.caller.raises:
             raise ConnectionResetError
         return False
@@ -307,8 +310,8 @@ class World:
     def check(self, visit: Visit) -> None:
         """What one caller was told is one answer, or none."""
         caller, stalled = visit.caller, sum(seconds for _, seconds in self.setting.stalls)
-        if not caller.slow:
-            assert visit.ended_at <= visit.deadline_at + stalled + _SAME_S, "it went on after its deadline"
+        latest = max(visit.deadline_at, visit.free_at)
+        assert visit.ended_at <= latest + stalled + _SAME_S, "it went on after its deadline"
         marks = set(MARK.findall(visit.got))
         assert len(marks) <= 1, f"bytes of several attempts in one answer: {marks}"
         stays = not visit.cancelled and caller.leaves_after is None
