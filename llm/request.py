@@ -44,9 +44,9 @@ class Call(Protocol):
 class Limits(NamedTuple):
     """Bounds of one attempt, in seconds; `first_output_s` is None where it does not apply.
 
-    `deadline_cut_s` is the time after which the request's deadline ends the attempt, None where it has none; `total_s` may
-    come first, but grows by the time that the caller takes to read, and the deadline does not. `fair_s` is how long an attempt has to have run for such a cut to be the target's fault. `linger_s` is how long the
-    connection may be held after the finish reason.
+    `deadline_cut_s` is the time after which the request's deadline ends the attempt, None where there is none; `total_s`
+    grows by the time that the caller takes to read, the deadline does not. `fair_s` is how long an attempt has to have
+    run for such a cut to be the target's fault. `linger_s` is how long the connection may be held after the finish reason.
     """
 
     connect_s: float

@@ -193,13 +193,14 @@ class _Watch:
     def error(self) -> AttemptFailed:
         """The failure that the limit which fired is."""
         limits = self._limits
-        ran = self._clock.now() - (self._total_at - limits.total_s)
+        callers_s = self._total_at - limits.total_s - self._started
+        ran = self._clock.now() - self._started - callers_s
         if self.kind is ErrorClass.TIMEOUT_FIRST_TOKEN:
             return _failed(self.kind, f"no output from the provider within {limits.first_output_s:g} s")
         if self.kind is ErrorClass.TIMEOUT_IDLE:
             return _failed(self.kind, f"no further output from the provider for {limits.idle_s:g} s")
         if self._cut_at <= self._total_at:
-            fair = ran >= limits.fair_s - 0.001
+            fair = ran >= limits.fair_s - 0.001 and callers_s <= ran  # else it was the caller who took the time
             kind = ErrorClass.TIMEOUT_TOTAL if fair else ErrorClass.DEADLINE
             return _failed(kind, f"the request's deadline came {ran:.3g} s into the attempt")
         return _failed(

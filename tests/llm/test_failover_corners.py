@@ -103,9 +103,11 @@ async def test_so_many_tokens_commit_and_not_one_less(pieces: int, rescued: bool
 
 async def test_a_caller_who_reads_slowly_does_not_carry_an_attempt_beyond_the_deadline() -> None:
     """Its own time is not the provider's, whose total is longer for it; the deadline is not."""
-    _, [visit] = await play(Setting(((),), (Script(pieces=30, gap=1.0),), (Caller(slow=3.9),)))
+    world, [visit] = await play(Setting(((),), (Script(pieces=30, gap=1.0),), (Caller(slow=3.9),)))
     assert isinstance(visit.error, StreamInterrupted)
     assert visit.ended_at <= visit.deadline_at + 3.9
+    assert [record.outcome for record in visit.attempts] == ["deadline"]
+    assert world.targets["p"].breaker.view().samples == 0
 
 
 async def test_what_refused_a_canary_says_nothing_of_its_target_later() -> None:
