@@ -14,7 +14,8 @@ from llm import hints
 from llm.classes import ErrorClass
 from llm.error_shapes import Said, of_body, of_value
 from llm.errors import Failure
-from llm.signs import ACCOUNT, GENERIC, SIGNS, Sign
+from llm.sign import Sign
+from llm.signs import ACCOUNT, GENERIC, SIGNS
 
 _READ_LIMIT = 20_000
 """Characters of a message that are searched for words."""
