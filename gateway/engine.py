@@ -140,7 +140,7 @@ def _names(route: RouteSpec) -> set[str]:
 def _identity(target: TargetSpec) -> tuple[str, ...]:
     """What makes a target the same one under other settings."""
     provider = target.provider
-    return (target.name, *_place(provider), target.model, target.credential.name)
+    return (target.name, provider.name, provider.dialect, target.model, target.credential.name)
 
 
 def _place(provider: ProviderSpec) -> tuple[str, ...]:

