@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -17,6 +18,9 @@ from llm.spec import TargetSpec
 from llm.transport.base import Transport, TransportError, WireRequest, WireResponse
 
 _ERROR_BODY_LIMIT = 256 * 1024
+_ERROR_BODY_S = 1.0
+"""Bytes of an error's body, and how long they are waited for, on the event loop's own time as all of the transport's."""
+
 _PLAIN_BODY_LIMIT = 64 * 1024 * 1024
 _SHORTEST_SECRET = 8
 """Characters; anything shorter is no key, and would mask words of the message."""
@@ -70,7 +74,7 @@ class _Asked:
         if 200 <= response.status < 300:
             return ProviderStream(response, self._dialect, self._call, self._secrets)
         try:
-            body = await _read(response, _ERROR_BODY_LIMIT, cut=True)
+            body = await _error_body(response)
             failure = self._dialect.failure(response.status, dict(response.headers), body, self._wall())
             raise AttemptFailed(_masked(failure, self._secrets))
         except BaseException as error:
@@ -152,18 +156,30 @@ class ProviderStream:
         raise AttemptFailed(bad_response("the provider answered a stream request with a body that is not a stream"))
 
 
-async def _read(response: WireResponse, limit: int, *, cut: bool = False) -> bytes:
-    """The whole body. Over the limit: cut off there, or a bad answer."""
+async def _read(response: WireResponse, limit: int) -> bytes:
+    """The whole body. Raises AttemptFailed over the limit."""
     parts: list[bytes] = []
     size = 0
     while data := await response.read_any():
         size += len(data)
         parts.append(data)
         if size > limit:
-            if not cut:
-                raise AttemptFailed(bad_response(f"the provider's answer is larger than {limit} bytes"))
-            break
+            raise AttemptFailed(bad_response(f"the provider's answer is larger than {limit} bytes"))
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _error_body(response: WireResponse) -> bytes:
+    """What there is of an error's body after a moment: its status says enough for the rest not to be waited for."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_ERROR_BODY_S):
+            while size <= _ERROR_BODY_LIMIT and (data := await response.read_any()):
+                size += len(data)
+                parts.append(data)
+    except TimeoutError:
+        pass
+    return b"".join(parts)
 
 
 def _headers(target: TargetSpec, dialect: Dialect) -> tuple[tuple[str, str], ...]:

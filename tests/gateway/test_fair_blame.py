@@ -12,6 +12,7 @@ from llm.classes import Skip
 from tests.fakes import chat
 from tests.fakes.behaviours import Step, answer, gate, silent, sse, status
 from tests.fakes.clock import ManualClock
+from tests.fakes.exchange import Exchange
 from tests.fakes.upstream import Upstream
 from tests.gateway.wire import chat_request, idle, until, wire
 from tests.lab import config, lab
@@ -149,3 +150,21 @@ async def test_an_answer_that_cannot_be_put_together_is_a_bad_upstream_response(
         assert (got.status, got.error["class"]) == (502, "bad_upstream_response")
         assert g.turns[-1]["outcome"] == "failed"
         assert not [line for line in g.log if line["event"] == "crash"]
+
+
+@pytest.mark.parametrize(("code", "error_class"), [(503, "overloaded"), (429, "rate_limited"), (500, "server_error")])
+async def test_an_error_whose_body_never_ends_is_told_by_its_status(code: int, error_class: str) -> None:
+    """Its caller and the next target do not wait for the rest; the clock of the limits stands still."""
+
+    async def stalls(exchange: Exchange) -> None:
+        exchange.begin(code, content_type="application/json", length=1000)
+        await exchange.send(b'{"error": {"message": "half')
+        await exchange.hang()
+
+    route = {"retry": {"attempts": 0}}
+    async with Upstream("p") as p, Upstream("s") as s, lab(config({"p": p, "s": s}, route=route), ManualClock()) as g:
+        p.script(stalls)
+        got = await g.chat()
+        assert got.text == "hello from s"
+        assert got.trail == [f"p class={error_class}", "s class=success"]
+        await until(lambda: p.requests[0].closed_early)
