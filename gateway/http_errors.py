@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm.classes import ErrorClass, Skip
+from llm.classes import CALLERS_FAULT, ErrorClass, Skip
 from llm.dialects.openai_errors import error_body, error_event, error_object
 from llm.errors import Failure, InvalidRequest, RouteFailed, StreamInterrupted
 
@@ -147,22 +147,13 @@ _UNFIT: dict[Skip, tuple[int, str, str | None]] = {
 }
 
 
-_CALLERS: dict[ErrorClass, int] = {
-    ErrorClass.BAD_REQUEST: 400,
-    ErrorClass.CONTEXT_LENGTH: 400,
-    ErrorClass.CONTENT_POLICY: 400,
-    ErrorClass.TOO_LARGE: 413,
-}
-"""What the caller is at fault for is a 4xx, also where a provider says it with a 500 or inside a 200."""
-
-
 def _after_attempts(error: RouteFailed, failure: Failure) -> HttpError:
     attempts, trail = error.trail.as_json(), error.trail.as_header()
     name = failure.error_class.value
     if error.final:
         status = failure.status if failure.status is not None and 400 <= failure.status <= 599 else 502
-        if failure.error_class in _CALLERS and not 400 <= status <= 499:
-            status = _CALLERS[failure.error_class]
+        if failure.error_class in CALLERS_FAULT and not 400 <= status <= 499:  # said with a 500, or inside a 200
+            status = 413 if failure.error_class is ErrorClass.TOO_LARGE else 400
         hint = error.retry_after_s if status in (429, 503, 529) else None
         return HttpError(
             status, name, failure.message, failure.code, failure.param, failure.type,

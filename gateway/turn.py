@@ -8,12 +8,8 @@ from typing import NamedTuple
 from availability.outcome import Outcome
 from llm.answer import Usage
 from llm.attempt import SUCCESS, AttemptRecord
-from llm.classes import ErrorClass
+from llm.classes import CALLERS_FAULT
 from llm.errors import RouteFailed
-
-_OWN_FAULT = frozenset(
-    {ErrorClass.BAD_REQUEST, ErrorClass.CONTENT_POLICY, ErrorClass.CONTEXT_LENGTH, ErrorClass.TOO_LARGE}
-)
 
 
 class OutcomeRecord(NamedTuple):
@@ -47,7 +43,7 @@ def failed(error: RouteFailed) -> Outcome:
         return Outcome.DEADLINE
     if error.failure is None:
         return Outcome.REJECTED if error.never_fits or error.unfit else Outcome.NO_TARGET
-    return Outcome.REJECTED if error.final and error.failure.error_class in _OWN_FAULT else Outcome.FAILED
+    return Outcome.REJECTED if error.final and error.failure.error_class in CALLERS_FAULT else Outcome.FAILED
 
 
 def overhead(duration_s: float, busy_s: float, waited_s: float) -> float:

@@ -32,6 +32,12 @@ class ErrorClass(StrEnum):
     CANCELLED = "cancelled"
 
 
+CALLERS_FAULT = frozenset(
+    {ErrorClass.BAD_REQUEST, ErrorClass.CONTENT_POLICY, ErrorClass.CONTEXT_LENGTH, ErrorClass.TOO_LARGE}
+)
+"""What a request itself brings about: no target is to blame, and the caller's answer is a 4xx."""
+
+
 class Skip(StrEnum):
     """Why a target was passed over without an attempt."""
 

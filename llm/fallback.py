@@ -211,7 +211,7 @@ class Answering:
 class CommittedStream:
     """The answer of a route. It is the caller's now: no other target will serve.
 
-    `records` is the trail as it stood then, this attempt last. `seconds`: from the attempt's start until then.
+    `records` is the trail as it stood then, this attempt in its place. `seconds`: from the attempt's start until then.
     `held_whole`: the stream has been read to its end.
     """
 

@@ -82,12 +82,6 @@ def seconds(text: str, wall: float | None) -> float | None:
     return _ahead(_moment(text), wall)
 
 
-def retry_after(headers: Mapping[str, str], wall: float | None) -> float | None:
-    """The hint of the headers in seconds, never above `LONGEST_S`; None when there is none that can be read."""
-    hint = told(headers, wall)
-    return bounded(resets(headers, wall) if hint is None else hint)
-
-
 def told(headers: Mapping[str, str], wall: float | None) -> float | None:
     """What the headers say of this very request."""
     milliseconds = _number(headers.get("retry-after-ms", ""))

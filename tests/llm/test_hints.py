@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import formatdate
 
@@ -11,9 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm.hints import LONGEST_S, of_texts, of_values, retry_after, seconds
+from llm.hints import LONGEST_S, bounded, of_texts, of_values, resets, seconds, told
 
 WALL = 1_800_000_000.0
+
+
+def retry_after(headers: Mapping[str, str], wall: float | None) -> float | None:
+    """What the headers alone say, in the order in which the classifier asks."""
+    hint = told(headers, wall)
+    return bounded(resets(headers, wall) if hint is None else hint)
 
 
 def rfc3339(wall: float) -> str:
