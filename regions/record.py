@@ -26,12 +26,15 @@ acknowledges without. `joining`: writers wait for confirmation already, but what
 class Loss:
     """A promotion after which acknowledged writes may be missing, until they are counted and exported.
 
-    `epoch`: the one that was left. `region`: where its store is. `fork_gseq`: what the new primary had of it, None until
-    it is open. `exported`: the tail was written out, by then with `events` and `turns`.
+    `epoch`: the one that was left. `region`: where its store is, and `identity` which one. `acknowledged`: whether acknowledged
+    writes may be among what is missing; behind a sync epoch there are none. `fork_gseq`: what the new primary had of it, None
+    until it is open. `exported`: the tail was written out, by then with `events` and `turns`.
     """
 
     epoch: int
     region: str
+    identity: str
+    acknowledged: bool = True
     fork_gseq: int | None = None
     exported: bool = False
     events: int = 0
@@ -41,12 +44,14 @@ class Loss:
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
     """`holder`: a region. `store_identity`: its store's in this epoch, empty until it is promoted. `gseq` and `writes_s`: the
-        shard's count of writes at the last renewal, and how many a second came lately. `renew_n`: counts renewals, over all epochs.
+    shard's count of writes at the last renewal, and how many a second came lately. `renew_n`: counts renewals over all epochs.
 
-        `by`, `reason`, `at`: who changed epoch or stage last, why, and when in Unix seconds (for people: nothing is decided by it).
-        `target`: the region that a switchover goes to, empty otherwise. `source`: the region that the last change of holder left.
-    `sealed_gseq`: the count of writes at which the store before was revoked;
-        None where nobody could revoke it, so that its lease has to be waited for. `losses`: newest last.
+    `target`: the region that a switchover goes to, empty otherwise. `source` and `source_identity`: the region that the last
+    change of holder left, and its store. `sealed_gseq`: the count of writes at which that was revoked; None where nobody could
+    revoke it, so that its lease has to be waited for. `losses`: newest last.
+
+    `by`, `reason`, `at`: who changed epoch or stage last, why, and when in Unix seconds. They are for people, and for how
+    long no promotion begins by itself; nothing else is decided by them.
     """
 
     epoch: int
@@ -60,6 +65,7 @@ class ShardRecord:
     writes_s: float = 0.0
     target: str = ""
     source: str = ""
+    source_identity: str = ""
     sealed_gseq: int | None = None
     by: str = ""
     reason: str = ""
@@ -70,19 +76,20 @@ class ShardRecord:
         return orjson.dumps(self)
 
     @property
-    def unexported(self) -> Loss | None:
-        """The newest loss that is not exported yet."""
-        return next((loss for loss in reversed(self.losses) if not loss.exported), None)
+    def possible_loss(self) -> bool:
+        """Whether acknowledged writes may be missing, of which nobody has counted how many."""
+        return any(loss.acknowledged and not loss.exported for loss in self.losses)
 
     def renewed(self, gseq: int, writes_s: float) -> ShardRecord:
         return replace(self, renew_n=self.renew_n + 1, gseq=max(gseq, self.gseq), writes_s=round(writes_s, 3))
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    "epoch": (int,), "holder": (str,), "store_identity": (str,), "renew_n": (int,), "gseq": (int,),
-    "writes_s": (int, float), "target": (str,), "source": (str,), "sealed_gseq": (int, type(None)), "by": (str,), "reason": (str,),
-    "at": (int, float),
-}  # fmt: skip
+    **dict.fromkeys(("holder", "store_identity", "target", "source", "source_identity", "by", "reason"), (str,)),
+    **dict.fromkeys(("epoch", "renew_n", "gseq"), (int,)),
+    **dict.fromkeys(("writes_s", "at"), (int, float)),
+    "sealed_gseq": (int, type(None)),
+}
 
 
 def decode(name: str, value: bytes) -> ShardRecord:

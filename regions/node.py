@@ -1,0 +1,51 @@
+"""A shard's store in one region, and what a promotion does to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from sessions.tail import Lost
+
+from regions.topology import NodeSpec
+from regions.views import NodeView, Replication
+from sessions.errors import SessionsError
+from sessions.store import SessionStore
+
+
+class Node(Protocol):
+    """One store. `store` takes writes and answers reads; the rest is for keepers and promotions."""
+
+    spec: NodeSpec
+    store: SessionStore
+
+    async def replication(self) -> Replication:
+        """Raises StoreUnavailable."""
+
+    async def promote(self) -> None:
+        """Make it a primary; one already is left as it is. Raises NodeError."""
+
+    async def follow(self, other: NodeSpec) -> None:
+        """Have it follow another region's store, giving up what it holds. Raises NodeError."""
+
+    def confirm(self, replicas: int) -> None:
+        """From the next write on so many replicas have to confirm, 0 for none."""
+
+    def tail(self, above_gseq: int) -> AsyncIterator[Lost]:
+        """All that was written behind `above_gseq`."""
+
+    async def forget_connections(self) -> None:
+        """Close idle connections: the next command finds the store anew."""
+
+    async def close(self) -> None: ...
+
+
+async def look(node: Node, now: Callable[[], float]) -> NodeView:
+    """The node as it is now; an error is part of the view."""
+    asked_at = now()
+    try:
+        fence = await node.store.fence()
+        replication = await node.replication()
+    except SessionsError as error:
+        return NodeView(node.spec.region, asked_at, now(), error=str(error))
+    return NodeView(node.spec.region, asked_at, now(), fence, replication)
