@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from regions.topology import ShardSpec, SlotMap, new_session_id, shard_of
+from sessions.errors import StoreUnavailable
 from sessions.model import (
     Appended,
     Committed,
@@ -105,7 +106,10 @@ class Shard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """All shards of an install. `maps`: the slot map of each placement, as it is recorded."""
+    """All shards of an install. `maps`: the slot map of each placement as it is recorded, missing until that is known.
+
+    Every method raises StoreUnavailable while the map that it needs is not known.
+    """
 
     shards: Mapping[str, Shard]
     maps: Mapping[str, SlotMap]
@@ -113,17 +117,24 @@ class Sessions:
     def of(self, key: SessionKey, placement: str) -> Shard:
         """The shard that the session lives in. Raises UnknownShard."""
         specs = {name: shard.spec for name, shard in self.shards.items()}
-        return self.shards[shard_of(key, specs, self.maps[placement])]
+        return self.shards[shard_of(key, specs, self._map(placement))]
 
     def in_placement(self, placement: str) -> tuple[Shard, ...]:
         """The shards that may hold a caller's sessions, in the order of the settings."""
-        return tuple(self.shards[name] for name in self.maps[placement].shards)
+        return tuple(self.shards[name] for name in self._map(placement).shards)
 
     def new_id(self, placement: str, region: str, unix_ms: int, random_bits: int) -> str:
         """An id for a new session: in a shard at home in `region`, else in the placement's first."""
         shards = self.in_placement(placement)
         home = next((shard for shard in shards if shard.spec.home == region), shards[0])
         return new_session_id(home.spec.name, unix_ms, random_bits)
+
+    def _map(self, placement: str) -> SlotMap:
+        if (found := self.maps.get(placement)) is None:
+            raise StoreUnavailable(
+                f"which shards the placement {placement} has is not known yet, since the authority has not answered: try again"
+            )
+        return found
 
     async def close(self) -> None:
         for shard in self.shards.values():

@@ -1,8 +1,8 @@
 """`RegionalShard`: one shard, wherever its primary is. It asks the store that the authority names, and nobody else.
 
 An answer is passed on only while this process's own lease on the epoch holds (`regions.lease`); what comes later is in doubt,
-however well it looks. When another store has become the primary meanwhile, a write is repeated there with the same ids: it is stored at
-most once, and what the old store may have kept is in its tail.
+however well it looks. When another store has become the primary meanwhile, a write is repeated there with the same ids: it is
+stored at most once, and what the old store may have kept is in its tail.
 """
 
 from __future__ import annotations
