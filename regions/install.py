@@ -39,10 +39,10 @@ class ShardParts:
 class Install:
     """The shards of an install, in one gateway of the region `own`. `start` begins and `close` ends it.
 
-    `now`: a clock that is not set and counts while the machine sleeps. `name`: this gateway, as records name it. `placements`: for
-    each placement its shards; `callers`: for each caller its placement. Both are settled with the authority's record in the
-    background, so that a gateway starts while the authority is away; until then sessions cannot be found. `told`: hears of
-    decisions and of what is wrong. `problem`: what has to be put right by people, empty where nothing is.
+    `now`: a clock that is not set and counts while the machine sleeps. `name`: this gateway, as records name it.
+    `placements`: for each placement its shards; `callers`: for each caller its placement. Both are settled with the
+    authority's record in the background, so that a gateway starts while the authority is away; until then sessions cannot be
+    found. `told`: hears of decisions and of what is wrong. `problem`: what has to be put right by people, empty where nothing is.
     """
 
     def __init__(

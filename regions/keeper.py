@@ -80,7 +80,7 @@ class Keeper:
         snapshot = self.observer.snapshot()
         decision = decide(snapshot, self._watch.since_change())
         self.decision = decision
-        if decision.action not in ("nothing", "renew"):
+        if decision.action not in ("nothing", "renew") and self._watch.asked:
             self._tell(decision.action, decision.why)
         try:
             await self._act(decision, snapshot)
@@ -145,7 +145,7 @@ class Keeper:
     async def _failover(self, register: RegisterView, decision: Decision) -> None:
         assert decision.candidate is not None  # noqa: S101 - decided with it
         await self.promoter.failover(
-            decision.candidate.region, by=self._name, reason=decision.why, detect_s=register.unchanged_s
+            decision.candidate.region, by=self._name, reason=decision.why, lost_s=register.unchanged_s
         )
 
     async def _export(self, register: RegisterView) -> None:

@@ -42,13 +42,15 @@ class Plan:
         }  # fmt: skip
 
 
-def plan_failover(snapshot: Snapshot, to: str, *, force: bool = False) -> Plan:
-    """Promote the store of `to`, whatever becomes of the present primary. Raises PromotionRefused or UnknownRegion."""
+def plan_failover(snapshot: Snapshot, to: str, *, force: bool = False, lost: str = "") -> Plan:
+    """Promote the store of `to`, whatever becomes of the present primary. `lost`: the region whose primary is known not to
+    renew. Raises PromotionRefused or UnknownRegion."""
     spec, record = snapshot.spec, _record(snapshot)
     _known(spec, to)
     holder = snapshot.node(record.holder)
     if (
         not force
+        and record.holder != lost
         and record.stage == "open"
         and holder.is_primary
         and holder.fence is not None

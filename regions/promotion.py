@@ -68,13 +68,16 @@ class Promoter:
         return plan_switchover(snapshot, to) if kind == "switchover" else plan_failover(snapshot, to, force=force)
 
     async def failover(
-        self, to: str, *, by: str, reason: str, force: bool = False, detect_s: float = 0.0, say: Say = silent
+        self, to: str, *, by: str, reason: str, force: bool = False, lost_s: float | None = None, say: Say = silent
     ) -> Entry:
-        """Promote the store of `to`. Raises PromotionRefused before anything is changed, PromotionStopped after."""
-        steps = Steps(self._clock, {"detect": round(detect_s, 4)})
+        """Promote the store of `to`. `lost_s`: for how long the lease has not been renewed, where that is the reason; then the
+        primary is not asked any more. Raises PromotionRefused before anything is changed, PromotionStopped after."""
+        steps = Steps(self._clock, {"detect": round(lost_s or 0.0, 4)})
         began = self._clock.now()
-        snapshot = await self._observer.look_now()
-        plan = plan_failover(snapshot, to, force=force)
+        record = self._watch.record
+        lost = record.holder if record is not None and lost_s is not None and record.holder != to else ""
+        snapshot = await self._observer.look_now(without=lost)
+        plan = plan_failover(snapshot, to, force=force, lost=lost)
         view, record = _present(snapshot)
         say("decide", f"{to} is at {snapshot.node(to).gseq} of {record.gseq}; at most {plan.loss} writes may be lost")
         self._crash("failover:record")

@@ -74,8 +74,8 @@ def _agreed(recorded: SlotMap, shards: Sequence[str]) -> SlotMap:
     used = [shard for shard in gone if recorded.shards.index(shard) in recorded.slots]
     if used:
         raise PlacementRefused(
-            f"the placement {recorded.placement} has no shard {used[0]!r} in the settings, and by the authority's record some of "
-            "its sessions are there: write it back; a shard is taken out of use by moving its slots first"
+            f"the placement {recorded.placement} has no shard {used[0]!r} in the settings, and by the authority's record some "
+            "of its sessions are there: write it back; a shard is taken out of use by moving its slots first"
         )
     new = [shard for shard in shards if shard not in recorded.shards]
     return SlotMap(recorded.placement, (*recorded.shards, *new), recorded.slots)

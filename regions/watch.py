@@ -32,6 +32,7 @@ class ShardWatch:
         self.authority = authority
         self.lease = LeaseView()
         self.error = "it has not been asked yet"
+        self.asked = False
         self._now = now
         self._gap_s = interval_s * GAP_FACTOR
         self._view: RegisterView | None = None
@@ -62,9 +63,9 @@ class ShardWatch:
             found = await self.authority.read(self.name)
             record = None if found is None else decode(self.name, found.value)
         except AuthorityError as error:
-            self.error = str(error)
+            self.error, self.asked = str(error), True
             raise
-        self.error = ""
+        self.error, self.asked = "", True
         self._take(record, None if found is None else found.revision, began, self._now())
         assert self._view is not None  # noqa: S101 - just taken
         return self._view
