@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sessions.tail import Lost, LostCreation, LostDeletion, LostEvent, LostState
 
 from regions.record import Loss
 from sessions.model import SessionKey
+from sessions.tail import Lost, LostCreation, LostDeletion, LostEvent, LostSession, LostState
 
 _AT_ONCE = 500
 """Lines that are written together."""
@@ -26,15 +26,15 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """`events` and `turns`: how many, a turn being one append. `sessions`: their lost events, by session; 0 for one of which
-    only its creation or deletion was lost."""
+    """`events` and `turns`: how many, a turn being one append. `sessions`: what each lost; no events where only its
+    creation or deletion was lost."""
 
     file: Path
     events: int
     turns: int
     creations: int
     deletions: int
-    sessions: dict[SessionKey, int]
+    sessions: dict[SessionKey, LostSession]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -53,7 +53,7 @@ async def export(tail: AsyncIterator[Lost], folder: Path, shard: str, loss: Loss
     path = file_of(folder, shard, loss)
     head = {"shard": shard, "epoch": loss.epoch, "region": loss.region, "above_gseq": loss.fork_gseq}
     count: Counter[str] = Counter()
-    sessions: dict[SessionKey, int] = {}
+    sessions: dict[SessionKey, LostSession] = {}
     turns: set[int] = set()
     out = await asyncio.to_thread(_Unfinished, path)
     try:
@@ -61,9 +61,10 @@ async def export(tail: AsyncIterator[Lost], folder: Path, shard: str, loss: Loss
         async for lost in tail:
             lines.append(_line(_row(lost)))
             count[type(lost).__name__] += 1
-            sessions.setdefault(lost.key, 0)
+            before = sessions.setdefault(lost.key, LostSession())
             if isinstance(lost, LostEvent):
-                sessions[lost.key] += 1
+                stored = lost.stored
+                sessions[lost.key] = LostSession(before.events + 1, stored.version, stored.position.seq)
                 turns.add(lost.stored.gseq)
             if len(lines) == _AT_ONCE:
                 await asyncio.to_thread(out.write, lines)

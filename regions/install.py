@@ -42,7 +42,7 @@ class Install:
     `now`: a clock that is not set and counts while the machine sleeps. `name`: this gateway, as records name it.
     `placements`: for each placement its shards; `callers`: for each caller its placement. Both are settled with the
     authority's record in the background, so that a gateway starts while the authority is away; until then sessions cannot be
-    found. `told`: hears of decisions and of what is wrong. `problem`: what has to be put right by people, empty where nothing is.
+    found. `told`: hears of decisions and of what is wrong. `problem`: what has to be put right by people, else empty.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,12 +26,14 @@ from regions.renewal import Pace, renew
 from regions.views import RegisterView, Snapshot
 from sessions.errors import SessionsError
 from sessions.model import SessionKey
+from sessions.tail import LostSession
 from stanchion.clock import Clock
 
 Tell = Callable[[str, str, str], None]
 """Hears of the shard, the action, and a sentence; the same again and again is told once."""
 
 _EXPORTED_KEPT = 20
+_TRIES = 10
 
 
 class Keeper:
@@ -157,20 +160,28 @@ class Keeper:
         done = replace(loss, exported=True, events=exported.events, turns=exported.turns)
         losses = tuple(done if one == loss else one for one in record.losses)
         kept = [one for one in losses if not one.exported] + [one for one in losses if one.exported][-_EXPORTED_KEPT:]
-        present = await self._watch.refresh()
-        now = _record(present)
-        if now.losses != record.losses:
+        if not await self._record_losses(record, tuple(kept)):
             return  # it was changed meanwhile: done again from there
-        await self._watch.swap(present, replace(now, losses=tuple(kept)))
         await self._journal.exported(self._spec.name, loss.epoch + 1, exported.as_dict())
         self._tell(
             "exported", f"{exported.events} events in {exported.turns} turns of epoch {loss.epoch}: {exported.file}"
         )
 
-    async def _mark(self, record: ShardRecord, loss: Loss, sessions: Mapping[SessionKey, int]) -> None:
+    async def _record_losses(self, before: ShardRecord, losses: tuple[Loss, ...]) -> bool:
+        """Against renewals, which change the record all the time; False where its losses are others by now."""
+        for _ in range(_TRIES):
+            present = await self._watch.refresh()
+            if _record(present).losses != before.losses:
+                return False
+            with suppress(SwapConflict):
+                await self._watch.swap(present, replace(_record(present), losses=losses))
+                return True
+        return False
+
+    async def _mark(self, record: ShardRecord, loss: Loss, sessions: Mapping[SessionKey, LostSession]) -> None:
         store = self._nodes[record.holder].store
-        for key, events in sessions.items():
-            await store.mark_lost(key, epoch=record.epoch, lost_epoch=loss.epoch, events=events)
+        for key, lost in sessions.items():
+            await store.mark_lost(key, lost, epoch=record.epoch, lost_epoch=loss.epoch)
 
     async def _follow(self, register: RegisterView) -> None:
         """The record is read once more: a store that follows gives up all that it holds."""

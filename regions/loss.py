@@ -33,8 +33,8 @@ class Unfit:
 
 def since_renewal(record: ShardRecord, unchanged_s: float, lease_s: float) -> int:
     """Writes that may have been acknowledged behind the last renewal: those of the pace that was measured then, for as long
-    as its lease let them. A pace of nothing at all is still one write, since the first of many is always unexpected."""
-    return math.ceil(record.writes_s * min(unchanged_s, lease_s)) + (1 if record.writes_s else 0)
+    as its lease let them."""
+    return math.ceil(record.writes_s * min(unchanged_s, lease_s))
 
 
 def descends(node: NodeView, record: ShardRecord) -> bool:
@@ -79,7 +79,7 @@ def judge(snapshot: Snapshot, region: str) -> Candidate | Unfit:
         return _synced(snapshot, record, region, fence.gseq)
     behind = max(0, record.gseq - fence.gseq)
     later = since_renewal(record, snapshot.register.unchanged_s, spec.lease_s)
-    return Candidate(region, fence.gseq, behind, behind + later)
+    return Candidate(region, fence.gseq, behind, max(behind, record.gseq + later - fence.gseq))
 
 
 def _synced(snapshot: Snapshot, record: ShardRecord, region: str, gseq: int) -> Candidate | Unfit:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from sessions.tail import Lost
-
 from regions.topology import NodeSpec
 from regions.views import NodeView, Replication
 from sessions.errors import SessionsError
-from sessions.store import SessionStore
+from sessions.tail import Lost, PromotableStore
 
 
 class Node(Protocol):
     """One store. `store` takes writes and answers reads; the rest is for keepers and promotions."""
 
-    spec: NodeSpec
-    store: SessionStore
+    @property
+    def spec(self) -> NodeSpec: ...
+
+    @property
+    def store(self) -> PromotableStore: ...
 
     async def replication(self) -> Replication:
         """Raises StoreUnavailable."""

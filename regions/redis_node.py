@@ -24,8 +24,16 @@ class RedisNode:
     """See `regions.node.Node`. `spec` says of which shard; its `promote_command` takes the place of `REPLICAOF NO ONE`."""
 
     def __init__(self, spec: NodeSpec, shard: ShardSpec, store: RedisStore, sync_timeout_s: float = 1.0) -> None:
-        self.spec, self.store = spec, store
+        self._spec, self._store = spec, store
         self._shard, self._sync_timeout_s = shard, sync_timeout_s
+
+    @property
+    def spec(self) -> NodeSpec:
+        return self._spec
+
+    @property
+    def store(self) -> RedisStore:
+        return self._store
 
     async def replication(self) -> Replication:
         status = await self.store.replication.status()

@@ -197,12 +197,14 @@ class SessionNotFound(Refused):
 
 
 class SessionGone(SessionNotFound):
-    """`reason`: `deleted` or `expired`. `at_ms`: when, in Unix milliseconds of the store."""
+    """`reason`: `deleted`, `expired`, or `lost` by a promotion. `at_ms`: when, in Unix milliseconds of the store."""
 
     code = "GONE"
 
     def __init__(self, reason: str, at_ms: int) -> None:
-        super().__init__(f"the session was {reason} at {at_ms} ms (Unix time): create it anew, its events are gone")
+        what = "its events are in the exported tail" if reason == "lost" else "its events are gone"
+        by = " by a promotion, which was seen" if reason == "lost" else ""
+        super().__init__(f"the session was {reason}{by} at {at_ms} ms (Unix time): create it anew, {what}")
         self.reason, self.at_ms = reason, at_ms
 
 

@@ -115,9 +115,17 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """The last promotion that lost some of a session: the epoch that it left, and how many events."""
+
+    epoch: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A session without its events. `events` and `event_bytes`: number and size of the bodies; `last`: the last
-    event's position, None before the first."""
+    event's position, None before the first. `lost`: what a promotion lost of it, None if none did."""
 
     key: SessionKey
     version: int
@@ -126,6 +134,7 @@ class SessionInfo:
     event_bytes: int
     created_ms: int
     updated_ms: int
+    lost: Loss | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ for a revision. An authority that cannot say so for certain (a member without a 
 server that has lost its data or is a replica) raises instead.
 
 **Errors.** `AuthorityUnavailable` where nothing was written, `SwapInDoubt` where a swap may have been, `AuthorityNonsense`
-where the answer cannot be one of an authority. Nothing is repeated by itself, and every call comes to an end within the time-out
-that the authority was made with.
+where the answer cannot be one of an authority. Nothing is repeated by itself, and every call comes to an end within the
+time-out that the authority was made with.
 
 **Cancellation.** A cancelled swap has happened or has not; reading tells.
 """

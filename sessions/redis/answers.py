@@ -7,7 +7,10 @@ from itertools import groupby
 from typing import Any
 
 from sessions.checks import decode
-from sessions.model import Committed, Count, CountKey, Event, Position, SessionInfo, SessionKey, StoredEvent
+from sessions.model import Committed, Count, CountKey, Event, Loss, Position, SessionInfo, SessionKey, StoredEvent
+
+GONE_PARTS = 5
+"""What is remembered of a session that is gone: reason, time, gseq, version, sequence number."""
 
 
 def position(text: bytes) -> Position:
@@ -15,9 +18,10 @@ def position(text: bytes) -> Position:
 
 
 def info(key: SessionKey, row: Sequence[bytes]) -> SessionInfo:
-    version, epoch, seq, events, event_bytes, created_ms, updated_ms = (int(part) for part in row)
+    version, epoch, seq, events, event_bytes, created_ms, updated_ms = (int(part) for part in row[:7])
     last = Position(epoch, seq) if events else None
-    return SessionInfo(key, version, last, events, event_bytes, created_ms, updated_ms)
+    lost = Loss(*(int(part) for part in row[7].split(b" "))) if row[7] else None
+    return SessionInfo(key, version, last, events, event_bytes, created_ms, updated_ms, lost)
 
 
 def event(entry: tuple[bytes, Sequence[bytes]]) -> StoredEvent:

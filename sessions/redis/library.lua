@@ -120,7 +120,7 @@ end
 
 -- Sessions. Their keys: 1 fence, 2 meta, 3 events, 4 ids, 5 app's, 6 user's, 7 own state, 8 index, 9 idle, 10 gone.
 
-local META = {'version', 'epoch', 'seq', 'events', 'bytes', 'created', 'updated'}
+local META = {'version', 'epoch', 'seq', 'events', 'bytes', 'created', 'updated', 'lost'}
 
 local function state_keys_of(keys) return {keys[5], keys[6], keys[7]} end
 
@@ -231,8 +231,21 @@ function operations.delete(keys, args)
   redis.call('UNLINK', keys[2], keys[3], keys[4], keys[7])
   redis.call('ZREM', keys[8], args[5])
   redis.call('ZREM', keys[9], args[6])
-  redis.call('SET', keys[10], table.concat({args[3], whole(fence.now), row[1], row[2]}, ' '), 'PX', args[7])
+  redis.call('SET', keys[10], table.concat({args[3], whole(fence.now), whole(fence.gseq), row[1], row[2]}, ' '), 'PX', args[7])
   return {'+', whole(fence.gseq), remaining, 0, 1}
+end
+
+-- What a promotion lost of a session that is here, or that one is not here at all. args: epoch, lost epoch, events, version, seq,
+-- how long to remember in ms
+function operations.mark_lost(keys, args)
+  local fence, refusal = enter(keys, tonumber(args[2]))
+  if refusal then return refusal end
+  if redis.call('EXISTS', keys[2]) == 1 then
+    redis.call('HSET', keys[2], 'lost', args[3] .. ' ' .. args[4])
+  elseif redis.call('EXISTS', keys[10]) == 0 then
+    redis.call('SET', keys[10], table.concat({'lost', whole(fence.now), whole(fence.gseq), args[5], args[6]}, ' '), 'PX', args[7])
+  end
+  return ending(keys, fence, {'+'})
 end
 
 -- Only the checks, for what is done in several steps that are checked again. args: epoch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +37,13 @@ from sessions.model import (
 )
 from sessions.redis import answers
 from sessions.redis.keys import Keys, encoded, key_of, member
-from sessions.redis.link import Link, Lost, connections
+from sessions.redis.link import Link, connections
+from sessions.redis.link import Lost as NoAnswer
+from sessions.redis.replication import RedisReplication
 from sessions.redis.script import SOURCE, Script
+from sessions.redis.tail import read_tail
 from sessions.refusals import refused
+from sessions.tail import Lost, LostSession
 
 MINUTES_AT_ONCE = 500
 """Minutes of counts that one call reads, so that a long window does not keep the server from others."""
@@ -99,6 +103,7 @@ class RedisStore:
             connect_timeout_s=timing.connect_timeout_s,
         )
         self._script = Script(self._link, source)
+        self.replication = RedisReplication(self._link)
 
     @property
     def limits(self) -> Limits:
@@ -271,6 +276,21 @@ class RedisStore:
         (gseq,) = await self._write([self._keys.fence], ["revoke", epoch], None)
         return int(gseq)
 
+    def use_sync(self, sync: Sync | None) -> None:
+        """From the next write on. Those under way keep what they began with."""
+        self._sync = sync
+
+    def tail(self, above_gseq: int) -> AsyncIterator[Lost]:
+        """See `sessions.tail.PromotableStore`."""
+        return read_tail(self._link, self._keys, above_gseq)
+
+    async def mark_lost(self, key: SessionKey, lost: LostSession, *, epoch: int, lost_epoch: int) -> None:
+        """See `sessions.tail.PromotableStore`."""
+        check_key(key, self._limits)
+        kept_ms = self._limits.gone_s * 1000
+        args = ["mark_lost", epoch, lost_epoch, lost.events, lost.version, lost.seq, kept_ms]
+        await self._write(self._keys.of_session(key), args, None, synced=True)
+
     async def drop_connections(self) -> None:
         """Close idle connections, so that the next command finds the server anew: after a failover, say."""
         await self._link.drop()
@@ -303,7 +323,7 @@ class RedisStore:
         wait = None if sync is None else ("WAIT", sync.replicas, int(sync.timeout_s * 1000))
         try:
             answer, waited = await self._script.call(keys, args, writes=True, wait=wait)
-        except Lost as lost:
+        except NoAnswer as lost:
             await self._link.drop()
             raise InDoubt(event_id, str(lost)) from lost
         except ReadOnlyStore:
@@ -321,7 +341,7 @@ class RedisStore:
     async def _read(self, keys: list[str], args: list[Any]) -> list[Any]:
         try:
             answer, _ = await self._script.call(keys, args, writes=False)
-        except Lost as lost:
+        except NoAnswer as lost:
             await self._link.drop()
             raise StoreUnavailable(f"the sessions' Redis did not answer ({lost}): try again") from lost
         return _accepted(answer)

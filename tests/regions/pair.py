@@ -13,6 +13,7 @@ from typing import Self
 from regions.authority.base import Authority
 from regions.crash import CrashPoint, nowhere
 from regions.install import Install
+from regions.node import Node
 from regions.redis_node import RedisNode
 from regions.topology import NodeSpec, ShardSpec
 from sessions.redis.store import RedisStore, Timing
@@ -53,13 +54,13 @@ class Pair:
     @property
     def spec(self) -> ShardSpec:
         nodes = {region: NodeSpec(region, server.url) for region, server in self.servers.items()}
-        values: dict[str, object] = {"lease_s": 1.0, "renew_s": 0.25, "rpo_turns": 100, "quiet_s": 0.0, **self._shard}
+        values: dict[str, object] = {"lease_s": 1.0, "renew_s": 0.25, "rpo_turns": 10_000, "quiet_s": 0.0, **self._shard}
         return ShardSpec(SHARD, HOME, nodes, **values)  # type: ignore[arg-type]
 
     async def install(self, own: str, *, crash: CrashPoint = nowhere, start: bool = True) -> Install:
         """The shards as a gateway of `own` has them; closed with the pair."""
         spec = self.spec
-        nodes = {region: self._node(spec, region) for region in spec.nodes}
+        nodes: dict[str, Node] = {region: self._node(spec, region) for region in spec.nodes}
         install = Install(
             own, {SHARD: spec}, {SHARD: nodes}, self.authority, {"default": (SHARD,)}, {},
             clock=SystemClock(), now=time.monotonic, name=f"gateway-{own}", exports=self.folder / "exports",
