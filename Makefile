@@ -33,10 +33,12 @@ drill: install ## break providers on purpose, and judge what callers get
 weights: install ## get the weights of the local models (98 MB, once)
 	$(BIN)/stanchion demo --fetch-only
 
-servers: ## the servers that tests talk to: redis-server, from Debian's packages where it is missing (as root)
-	@command -v redis-server >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
-	    apt-get install -y -q redis-server >/dev/null 2>&1 || { apt-get update -q >/dev/null && apt-get install -y -q redis-server >/dev/null; }; } } || { \
-	  echo "make: redis-server is missing; on Debian and Ubuntu: apt install redis-server" >&2; exit 1; }
+servers: ## the servers that tests talk to: redis-server and etcd, from Debian's packages where they are missing (as root)
+	@command -v redis-server >/dev/null && command -v etcd >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+	    apt-get install -y -q $(SERVERS) >/dev/null 2>&1 || { apt-get update -q >/dev/null && apt-get install -y -q $(SERVERS) >/dev/null; }; } } || { \
+	  echo "make: redis-server or etcd is missing; on Debian and Ubuntu: apt install $(SERVERS)" >&2; exit 1; }
+
+SERVERS := redis-server etcd-server
 
 test: weights servers ## every test, with the local models too
 	$(BIN)/python -m pytest

@@ -16,6 +16,7 @@ time-out that the authority was made with.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +25,21 @@ from regions.errors import AuthorityUnavailable, SwapConflict, SwapInDoubt
 
 NAME_BYTES, VALUE_BYTES = 200, 64 * 1024
 """The longest name and the largest value of a register."""
+
+
+_NAME = re.compile(rf"[A-Za-z0-9._:/-]{{1,{NAME_BYTES}}}", re.ASCII)
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError for what is no name of a register."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r:.80} is no register's name: it takes up to {NAME_BYTES} of A-Z a-z 0-9 . _ : / -")
+
+
+def check_value(value: bytes) -> None:
+    """Raises ValueError for a value that is too large."""
+    if len(value) > VALUE_BYTES:
+        raise ValueError(f"a register takes up to {VALUE_BYTES} bytes, not {len(value)}")
 
 
 @dataclass(frozen=True, slots=True)

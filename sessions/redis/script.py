@@ -80,7 +80,12 @@ class Script:
         if isinstance(answer, NoScriptError):
             answer, waited = await self._send(("EVAL", self._script, *tail), wait)
         elif isinstance(answer, ResponseError) and "Function not found" in str(answer):
-            await self._load()
+            try:
+                await self._load()
+            except ReadOnlyStore:  # a replica that has not got it yet; reading needs none
+                if writes:
+                    raise
+                call = ("EVAL", self._script, *tail)
             answer, waited = await self._send(call, wait)
         if isinstance(answer, Exception):
             raise _translated(answer) from answer

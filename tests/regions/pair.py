@@ -54,7 +54,13 @@ class Pair:
     @property
     def spec(self) -> ShardSpec:
         nodes = {region: NodeSpec(region, server.url) for region, server in self.servers.items()}
-        values: dict[str, object] = {"lease_s": 1.0, "renew_s": 0.25, "rpo_turns": 10_000, "quiet_s": 0.0, **self._shard}
+        values: dict[str, object] = {
+            "lease_s": 1.0,
+            "renew_s": 0.25,
+            "rpo_turns": 10_000,
+            "quiet_s": 0.0,
+            **self._shard,
+        }
         return ShardSpec(SHARD, HOME, nodes, **values)  # type: ignore[arg-type]
 
     async def install(self, own: str, *, crash: CrashPoint = nowhere, start: bool = True) -> Install:
