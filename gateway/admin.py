@@ -37,6 +37,12 @@ class Admin:
             message = "the admin token is missing or wrong: send it as Authorization: Bearer"
             raise HttpError(401, "unauthorized", message, retry=False)
 
+    def obey(self, request: web.Request) -> None:
+        """For what changes something. Raises HttpError 403 for a web page of another site, where no token is asked for."""
+        if self._service.settings.gateway.admin_token is None and from_elsewhere(request.headers):
+            message = "an admin address without a token obeys no web pages of other sites: set gateway.admin_token"
+            raise HttpError(403, "forbidden", message, retry=False)
+
     async def metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._service.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
@@ -55,9 +61,7 @@ class Admin:
 
     async def reload(self, request: web.Request) -> web.Response:
         """Read the settings again. It goes on should the caller leave."""
-        if self._service.settings.gateway.admin_token is None and from_elsewhere(request.headers):
-            message = "an admin address without a token obeys no web pages of other sites: set gateway.admin_token"
-            raise HttpError(403, "forbidden", message, retry=False)
+        self.obey(request)
         result = await self._reloader.reload("admin")
         body = orjson.dumps(result.as_dict())
         return web.Response(body=body, status=200 if result.applied else 422, content_type="application/json")

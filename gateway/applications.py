@@ -14,9 +14,11 @@ from gateway.admin import Admin
 from gateway.chat import ChatCompletions
 from gateway.http_errors import HttpError
 from gateway.log import Log, place_of
+from gateway.regional.admin import RegionalAdmin
 from gateway.reload import Reloader
 from gateway.server import SERVER
 from gateway.service import Service
+from gateway.sessions.api import SessionsApi
 from stanchion import __version__
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -37,11 +39,14 @@ def public(service: Service) -> web.Application:
             "/v1/models/{model:.+}": {"GET": models.one},
         },
         service.log,
-        bare={"/v1/chat/completions": {"POST": ChatCompletions(service).complete}},
+        bare={
+            "/v1/chat/completions": {"POST": ChatCompletions(service).complete},
+            **SessionsApi(service, service.stores.sessions, service.session_metrics).routes(),
+        },
     )
 
 
-def admin(service: Service, reloader: Reloader) -> web.Application:
+def admin(service: Service, reloader: Reloader, regional: RegionalAdmin) -> web.Application:
     """What operators reach; everything but the health checks asks for the token where one is set."""
     handlers, health = Admin(service, reloader), Health(service)
 
@@ -52,6 +57,13 @@ def admin(service: Service, reloader: Reloader) -> web.Application:
 
         return with_token
 
+    def obeying(handler: Handler) -> Handler:
+        async def from_here(request: web.Request) -> web.StreamResponse:
+            handlers.obey(request)
+            return await handler(request)
+
+        return guarded(from_here)
+
     return _application(
         {
             "/": {"GET": health.root, "HEAD": health.root},
@@ -60,6 +72,13 @@ def admin(service: Service, reloader: Reloader) -> web.Application:
             "/metrics": {"GET": guarded(handlers.metrics)},
             "/admin/v1/targets": {"GET": guarded(handlers.targets)},
             "/admin/v1/reload": {"POST": guarded(handlers.reload)},
+            **{
+                path: {
+                    method: guarded(handler) if method == "GET" else obeying(handler)
+                    for method, handler in methods.items()
+                }
+                for path, methods in regional.routes().items()
+            },
         },
         service.log,
     )
@@ -78,8 +97,14 @@ class Health:
         return _json({"live": True})
 
     async def ready(self, request: web.Request) -> web.Response:
-        ready = not self._service.draining
-        return _json({"ready": ready, "draining": not ready}, status=200 if ready else 503)
+        """Model calls need no store; `?sessions` asks whether every shard would take a write, too."""
+        service = self._service
+        body: dict[str, Any] = {"ready": not service.draining, "draining": service.draining}
+        if "sessions" in request.query:
+            closed = {name: shard.closed_because() for name, shard in service.stores.sessions.shards.items()}
+            body["sessions"] = {name: why or "open" for name, why in closed.items()}
+            body["ready"] = body["ready"] and not any(closed.values())
+        return _json(body, status=200 if body["ready"] else 503)
 
 
 class Models:

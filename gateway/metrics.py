@@ -81,6 +81,12 @@ class Metrics:
         self._last_good_at = self._gauge(
             "stanchion_settings_last_reload_success_timestamp_seconds", "When the settings in force were taken over."
         )
+        self._degraded = Gauge(
+            "stanchion_store_degraded",
+            "1 while a store is lost and the gateway goes on without it.",
+            ["store"],
+            registry=self.registry,
+        )
         self._of_route: dict[str, _OfRoute] = {}
         self._attempts_of: dict[tuple[str, str], Counter] = {}
         self._first_of: dict[str, Histogram] = {}
@@ -115,6 +121,10 @@ class Metrics:
         self._last_good.set(applied)
         if applied:
             self._last_good_at.set(self._wall())
+
+    def store_degraded(self, store: str, *, degraded: bool) -> None:
+        """Whether a store that this gateway uses is lost."""
+        self._degraded.labels(store).set(degraded)
 
     def turn_began(self, route: str) -> None:
         self._turns_now[route] = self._turns_now.get(route, 0) + 1

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from llm.policy import DefaultsPolicy, ProviderPolicy, RoutePolicy, TargetPolicy
-from regions.policy import RegionPolicy
+from regions.policy import AuthorityPolicy, RegionPolicy, SessionsPolicy
+from sessions.redis.link import connections
 from stanchion.model import Policy
 from stanchion.units import Duration, Flag, Size
 
@@ -53,11 +54,26 @@ class GatewayPolicy(Policy):
     drain: Duration = Field(30.0, description="How long running requests may take to end after SIGTERM.")
     log: LogPolicy = Field(default_factory=LogPolicy)
     watch: Flag = Field(True, description="Whether a change of this file, or of certificates it names, is taken over.")
+    shared_state: SecretStr | None = Field(
+        None, description="URL of the Redis by which the gateways of this region share breakers and holds."
+    )
 
     @field_validator("listen", "admin")
     @classmethod
     def _is_address(cls, value: str) -> str:
         split_address(value)
+        return value
+
+    @field_validator("shared_state")
+    @classmethod
+    def _is_redis(cls, value: SecretStr | None) -> SecretStr | None:
+        advice = "write redis://HOST:PORT/0 or rediss://, with USER:PASSWORD@ before the host if it asks for them"
+        if value is None:
+            return None
+        try:
+            connections(value.get_secret_value(), 1.0)
+        except ValueError:  # it speaks of the sessions' Redis
+            raise ValueError(f"the value is not the URL of a Redis: {advice}") from None
         return value
 
 
@@ -74,6 +90,12 @@ class CallerPolicy(Policy):
     residency: tuple[str, ...] | None = Field(
         None, min_length=1, description="The only regions whose targets may see its requests."
     )
+    placement: str | None = Field(
+        None, description="Which shards hold its sessions; the placement `default` if not written."
+    )
+    apps: tuple[str, ...] | None = Field(
+        None, min_length=1, description="Whose sessions it may use; all if not written."
+    )
 
 
 class SettingsFile(Policy):
@@ -87,6 +109,8 @@ class SettingsFile(Policy):
     defaults: DefaultsPolicy = Field(default_factory=DefaultsPolicy)
     routes: dict[str, RoutePolicy] = Field(min_length=1)
     regions: dict[str, RegionPolicy] | None = None
+    authority: AuthorityPolicy | None = None
+    sessions: SessionsPolicy = Field(default_factory=SessionsPolicy)
 
     @field_validator("regions", mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,8 @@ class Reloader:
             raise SettingsError((self._problem(message),))
         before = self.read = content_of(files_of(running))
         settings = load(Path(running.path), self._environ, running.gateway)
+        if (other := _fixed(running, settings)) is not None:
+            raise SettingsError((self._problem(other),))
         # What was seen before it was loaded counts: a file that changes in between is found by the watch, and loaded again.
         now = content_of(files_of(settings))
         self.read = {
@@ -132,6 +134,21 @@ class Reloader:
             "info", "reload", applied=True, trigger=trigger, settings_version=now.version, before=before.version,
             targets=_difference(before.targets, now.targets), routes=_difference(before.routes, now.routes),
         )  # fmt: skip
+
+
+def _fixed(running: Settings, settings: Settings) -> str | None:
+    """What of the sessions cannot change while the gateway runs."""
+    kept = replace(settings.sessions, retention_s=running.sessions.retention_s)
+    placements = {caller.name: caller.placement for caller in running.callers}
+    moved = [one.name for one in settings.callers if placements.get(one.name, one.placement) != one.placement]
+    if kept != running.sessions or settings.authority != running.authority:
+        return (
+            "sessions and authority cannot change while the gateway runs, but for the retention: restart it, or write the "
+            "old ones again"
+        )
+    if moved:
+        return f"the placement of the caller {moved[0]} cannot change, since its sessions do not move: write the old one again"
+    return None
 
 
 def _is_pipe(path: Path) -> bool:

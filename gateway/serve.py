@@ -19,13 +19,17 @@ from gateway.certificate import Certificate, loaded
 from gateway.log import quiet_libraries
 from gateway.log_writer import LogWriter
 from gateway.policy import TlsPolicy, split_address
+from gateway.regional.admin import RegionalAdmin
 from gateway.reload import Reloader
 from gateway.server import GatewayRunner
 from gateway.service import Service
+from gateway.sessions.retention import Retention
 from gateway.settings.model import Settings
 from gateway.settings.problems import Problem, SettingsError
+from gateway.shared.sharing import Sharing, start_sharing
 from gateway.watch import Watch, files_of
 from gateway.wiring import build
+from regions.crash import from_environment
 from stanchion import __version__
 
 EXIT_OK, EXIT_CANNOT_BIND = 0, 3
@@ -47,21 +51,34 @@ class Server:
         self.reloader = Reloader(service, environ, self._prepare)
         gateway = service.settings.gateway
         self._public = GatewayRunner(applications.public(service), header_timeout_s=gateway.header_timeout)
-        self._admin = GatewayRunner(applications.admin(service, self.reloader), header_timeout_s=gateway.header_timeout)
+        self._regional = RegionalAdmin(service.stores.install, gateway.region)
+        admin = applications.admin(service, self.reloader, self._regional)
+        self._admin = GatewayRunner(admin, header_timeout_s=gateway.header_timeout)
         self._certificate: Certificate | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._sharing: Sharing | None = None
         self.listen: tuple[str, int] = ("", 0)
         self.admin: tuple[str, int] = ("", 0)
 
     async def start(self) -> None:
-        """Bind both addresses. Raises CannotBind."""
+        """Bind both addresses, and begin with what other gateways of the region know. Raises CannotBind."""
         gateway = self.service.settings.gateway
+        if gateway.shared_state is not None:
+            self._sharing = await start_sharing(self.service, gateway.shared_state.get_secret_value())
         self.admin = await _bind(self._admin, gateway.admin, "gateway.admin", None)
         tls = None
         if gateway.tls is not None:
             self._certificate = _certificate(gateway.tls)
             tls = self._certificate.context
         self.listen = await _bind(self._public, gateway.listen, "gateway.listen", tls)
+        service = self.service
+        service.stores.start()
+        retention = Retention(
+            service.stores.sessions, lambda: service.settings.sessions.retention_s, service.clock, service.log,
+            service.session_metrics,
+        )  # fmt: skip
+        self._keeping = asyncio.ensure_future(retention.run())
 
     def watch(self) -> None:
         """Reload from now on when the settings file or a certificate changes, as long as `gateway.watch` says so."""
@@ -88,13 +105,18 @@ class Server:
     async def close(self) -> None:
         """Stop: what still runs is broken off with an error event."""
         self.service.draining = True
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        for task in (self._watching, self._keeping):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self.reloader.close()
         await asyncio.gather(*(exchange.break_off() for exchange in self.service.running), return_exceptions=True)
         await self._public.cleanup()
         await self._admin.cleanup()
+        if self._sharing is not None:
+            await self._sharing.close()
+        await self._regional.close()
+        await self.service.stores.close()
         await self.service.engine.close()
         self.service.bodies.close()
 
@@ -133,7 +155,7 @@ def run(settings: Settings, environ: Mapping[str, str], log_to: TextIO | None = 
 
 
 async def _main(settings: Settings, environ: Mapping[str, str], log_to: LogWriter) -> int:
-    service = build(settings, log_to)
+    service = build(settings, log_to, crash=from_environment(environ))
     server = Server(service, environ)
     log = service.log
     signals = _Signals()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
 from availability.outcome import Outcome
@@ -14,6 +15,8 @@ from gateway.engine import Engine
 from gateway.live import Live
 from gateway.log import Log
 from gateway.metrics import Metrics
+from gateway.sessions.metrics import SessionMetrics
+from gateway.sessions.wiring import SessionParts
 from gateway.settings.model import Settings
 from gateway.turn import OutcomeRecord
 from llm.attempt import SUCCESS, AttemptRecord
@@ -27,6 +30,16 @@ class Exchange(Protocol):
 
     async def break_off(self) -> None:
         """End it now, as well as it can be told to its caller."""
+
+
+class Sharer(Protocol):
+    """What tells other gateways of breakers and holds."""
+
+    def told(self, name: str, state: str) -> None:
+        """A breaker has opened or closed."""
+
+    def follow(self, engine: Engine) -> None:
+        """This engine serves from now on."""
 
 
 @dataclass(slots=True)
@@ -67,7 +80,8 @@ class Tally:
 
 @dataclass(slots=True)
 class Service:
-    """One gateway at run time. `new_id` gives request ids; `running` holds the turns under way.
+    """One gateway at run time. `new_id` gives request ids; `running` holds the turns under way; `sharing` is there while
+    breakers and holds are shared.
 
     `live` is exchanged as a whole (`take_over`). Whoever waits in between and needs more than one thing of the settings
     takes it once; the properties are for a single look.
@@ -78,8 +92,12 @@ class Service:
     metrics: Metrics
     log: Log
     tally: Tally
+    stores: SessionParts
+    session_metrics: SessionMetrics
     new_id: Callable[[], str]
     started_at: float
+    random: Random = field(default_factory=Random)
+    sharing: Sharer | None = None
     draining: bool = False
     running: set[Exchange] = field(default_factory=set)
     bodies: LargeBodies = field(default_factory=LargeBodies)
@@ -116,6 +134,8 @@ class Service:
         self.metrics.follow(live)
         self.log.follow(settings.gateway.log)
         self.live = live
+        if self.sharing is not None:
+            self.sharing.follow(live.engine)
         return before
 
     def turn_ended(self, record: OutcomeRecord) -> None:

@@ -57,6 +57,7 @@ class CircuitBreaker:
     A probe that is under way is no news, nor is one that ended without a sample, nor a good one that others have to
     follow. `retune` gives a live breaker other numbers. `apply` tells it what another replica saw: `learned` says that
     its last opening or closing was such news, `reopened` that the last opening was one of a breaker that was open.
+    `may_probe` is asked when a request could be the probe, and answers at once; False turns the request away.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class CircuitBreaker:
         self._probe: Ticket | None = None
         self._lease_until = 0.0
         self.learned = self.reopened = False
+        self.may_probe: Callable[[], bool] = anyone
 
     def admit(self) -> Ticket:
         """Leave for one attempt. Raises BreakerOpen."""
@@ -102,7 +104,7 @@ class CircuitBreaker:
             return Ticket(window.generation, False)
         now = self._now()
         wait = self._retry_at - now
-        if wait > 0 or self._probing:
+        if wait > 0 or self._probing or not self.may_probe():
             raise BreakerOpen(f"the breaker of {self.name} is open", max(wait, 0.0))
         if window.state == pybreaker.STATE_OPEN:
             self._breaker.half_open()
@@ -177,7 +179,7 @@ class CircuitBreaker:
         """Whether a request would be turned away now."""
         if self._window.closed:
             return False
-        return self._retry_at > self._now() or self._probing
+        return self._resting or not self.may_probe()
 
     @property
     def is_failing(self) -> bool:
@@ -187,7 +189,7 @@ class CircuitBreaker:
         """
         if self._window.closed:
             return False
-        return self.is_open or self._now() - self._since < self._window_s
+        return self._resting or self._now() - self._since < self._window_s
 
     @property
     def settled(self) -> State:
@@ -207,6 +209,11 @@ class CircuitBreaker:
         return BreakerView(state, self._window.samples, self._window.failures, retry_in)
 
     @property
+    def _resting(self) -> bool:
+        """In its cool-down or under probe, given that it is not closed."""
+        return self._retry_at > self._now() or self._probing
+
+    @property
     def _probing(self) -> bool:
         return self._probe is not None and self._now() < self._lease_until
 
@@ -222,6 +229,11 @@ class CircuitBreaker:
             self._told, self._opened_anew = state, False
             if self._listener is not None:
                 self._listener(self)
+
+
+def anyone() -> bool:
+    """The `may_probe` of a breaker that is not shared."""
+    return True
 
 
 class Guarded:

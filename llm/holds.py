@@ -3,6 +3,8 @@
 A hold only grows: of two ends the later one stands, with its reason. How long one lasts: the provider's hint, as far as it is
 believed, else the configured time. After a spent account, a refused key and an unknown model the configured time is the least,
 whatever the hint: none of them is cured by waiting a moment. Times are on the clock's `now` scale, in seconds.
+
+What replicas tell each other of them is in `llm/shared_holds.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _LONGEST_S: Mapping[str, float] = {
 window is a day at the longest, a spent account's a month; no provider knows when a key or a model will do again. A target
 that a provider's mistake put away for longer would come back with a restart only. A configured time above them stands."""
 
-_Key = tuple[str | Credential, ...]
+HoldKey = tuple[str | Credential, ...]
+"""What a hold goes by. It may have a key of a provider in it, so it stays within the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,15 @@ class Holds:
 
     A spent account and a refused key hold the key itself, under its name: an attempt that was begun with the key before says
     nothing of the new one. Every other hold goes by names, and so survives a change of the settings for what keeps its own.
+
+    `grown` is told of each hold that this process has noted, with its key; `cleared` of each key whose hold was ended early.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._holds: dict[_Key, Hold] = {}
+        self._holds: dict[HoldKey, Hold] = {}
+        self.grown: Callable[[HoldKey, Hold], None] | None = None
+        self.cleared: Callable[[HoldKey], None] | None = None
 
     def note(self, target: TargetSpec, failure: Failure) -> Hold | None:
         """Hold what this failure says should rest; None when it says nothing."""
@@ -57,11 +64,28 @@ class Holds:
         if span <= 0:
             return None
         hold = Hold(failure.error_class, rule.scope, self._now() + span)
-        key = _key(target, failure.error_class, rule.scope)
-        current = self._holds.get(key)
-        if current is None or hold.until > current.until:
+        key = key_of(target, failure.error_class)
+        if self._longer(key, hold):
             self._holds[key] = hold
+            if self.grown is not None:
+                self.grown(key, hold)
         return self._holds[key]
+
+    def learn(self, target: TargetSpec, reason: ErrorClass, left_s: float) -> bool:
+        """Take over a hold of another replica that still has `left_s` seconds. Whether it is longer than what was known.
+
+        No more of it is believed than of a provider's hint, so that a wrong clock there does no more than a wrong hint.
+        `grown` is not told.
+        """
+        rule = RULES[reason]
+        if rule.hold is None or left_s <= 0:
+            return False
+        span = min(left_s, max(_LONGEST_S[rule.hold], getattr(target.holds, rule.hold)))
+        key, hold = key_of(target, reason), Hold(reason, rule.scope, self._now() + span)
+        if not self._longer(key, hold):
+            return False
+        self._holds[key] = hold
+        return True
 
     def of(self, target: TargetSpec) -> Hold | None:
         """The longest hold that stands in the way of `target` now."""
@@ -69,7 +93,7 @@ class Holds:
             return None
         found: Hold | None = None
         now = self._now()
-        for key in _keys(target):
+        for key in keys_of(target):
             hold = self._holds.get(key)
             if hold is None:
                 continue
@@ -85,14 +109,23 @@ class Holds:
         What stood against `after` goes too, should it have been the key once before.
         """
         for key in (before, after):
-            self._holds.pop(("credential", provider, key), None)
+            self._end(("credential", provider, key))
 
     def forget(self, target: TargetSpec) -> None:
         """The target is gone, or is another one under its name: what held it alone is over."""
-        self._holds.pop(_key(target, ErrorClass.OVERLOADED, "target"), None)
+        self._end(key_of(target, ErrorClass.OVERLOADED))
 
     def seconds_left(self, hold: Hold) -> float:
         return max(hold.until - self._now(), 0.0)
+
+    def _longer(self, key: HoldKey, hold: Hold) -> bool:
+        current = self._holds.get(key)
+        return current is None or hold.until > current.until
+
+    def _end(self, key: HoldKey) -> None:
+        self._holds.pop(key, None)
+        if self.cleared is not None:
+            self.cleared(key)
 
 
 def _span(rule: Rule, policy: HoldsPolicy, hint: float | None) -> float:
@@ -105,9 +138,12 @@ def _span(rule: Rule, policy: HoldsPolicy, hint: float | None) -> float:
     return max(believed, default) if rule.floor else believed
 
 
-def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:
-    """A rate limit of a credential counts per model, as the OpenAI dialect's providers count it; a spent account does not."""
-    provider, credential = target.provider.name, target.credential
+def key_of(target: TargetSpec, reason: ErrorClass) -> HoldKey:
+    """What a hold of `target` for this reason goes by.
+
+    A rate limit of a credential counts per model, as the OpenAI dialect's providers count it; a spent account does not.
+    """
+    provider, credential, scope = target.provider.name, target.credential, RULES[reason].scope
     if scope == "target":
         return ("target", target.name, target.provider.base_url)
     if scope == "model":
@@ -117,7 +153,8 @@ def _key(target: TargetSpec, reason: ErrorClass, scope: HoldScope) -> _Key:
     return ("credential", provider, credential)
 
 
-def _keys(target: TargetSpec) -> tuple[_Key, ...]:
+def keys_of(target: TargetSpec) -> tuple[HoldKey, ...]:
+    """All that a hold which stands in the way of `target` can go by."""
     provider, credential = target.provider.name, target.credential
     return (
         ("target", target.name, target.provider.base_url),

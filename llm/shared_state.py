@@ -2,8 +2,8 @@
 
 Breakers stay each replica's own; the board only spreads what one of them saw. So a request never waits for the board, a
 replica that starts publishes nothing, and while the board is lost every breaker goes on from the state it has: an open one
-until its own next probe. Each replica draws its own jitter and sends its own probe, so several may probe at once; the
-first that is done tells the others.
+until its own next probe. Each replica draws its own jitter; which of them sends the probe is settled in
+`llm/shared_probes.py`, and where nothing settles it each sends its own, the first that is done telling the others.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ class SharedBreakers:
 
     def __init__(self, board: BreakerBoard, wall: Callable[[], float]) -> None:
         self._board, self._wall = board, wall
-        self._breakers: dict[str, CircuitBreaker] = {}
+        self._breakers: dict[str, tuple[str, CircuitBreaker]] = {}
         self._known: dict[str, BreakerNews] = {}
 
-    def join(self, breaker: CircuitBreaker) -> None:
-        """The breaker has part from the next `sync` on; its state and counters are not touched by this."""
-        self._breakers[breaker.name] = breaker
+    def join(self, breaker: CircuitBreaker, board_name: str | None = None) -> None:
+        """The breaker has part from the next `sync` on; its state and counters are not touched by this.
+
+        `board_name`: what it is called on the board, by which replicas whose settings differ do not take it for another.
+        """
+        self._breakers[breaker.name] = (board_name or breaker.name, breaker)
 
     def leave(self, name: str) -> None:
         self._breakers.pop(name, None)
@@ -63,7 +66,7 @@ class SharedBreakers:
 
     def told(self, name: str, state: str) -> None:
         """A breaker of this process opened or closed. What it only learned from the board is no news."""
-        breaker = self._breakers.get(name)
+        _, breaker = self._breakers.get(name, ("", None))
         if breaker is not None and not breaker.learned:
             self._known[name] = BreakerNews(breaker.settled, self._wall(), breaker.reopened)
 
@@ -73,10 +76,10 @@ class SharedBreakers:
         Raises what the board raises. What was not published then is when it can be.
         """
         theirs = await self._board.latest()
-        for name, breaker in tuple(self._breakers.items()):
-            ours, other = self._known.get(name), theirs.get(name)
+        for name, (board_name, breaker) in tuple(self._breakers.items()):
+            ours, other = self._known.get(name), theirs.get(board_name)
             if other is not None and supersedes(other, ours):
                 self._known[name] = other
                 breaker.apply(other.state, self._wall() - other.at, again=other.again)
             elif ours is not None and supersedes(ours, other):
-                await self._board.publish(name, ours)
+                await self._board.publish(board_name, ours)

@@ -55,6 +55,9 @@ class Shard(Protocol):
     @property
     def retry_after_s(self) -> float: ...
 
+    def closed_because(self) -> str:
+        """Why no write would be taken now, empty where one would: from what is known, without asking."""
+
     async def create(
         self, key: SessionKey, *, write_id: str, state: Mapping[str, object] | None = None
     ) -> Placed[Created]: ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from regions.errors import UnknownShard
 from sessions.model import SessionKey
@@ -27,7 +27,7 @@ class NodeSpec:
     """A shard's store in one region."""
 
     region: str
-    url: str
+    url: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,14 @@ class RegionalShard:
         record = self._watch.record
         return 1.0 if record is not None and record.stage != "open" else max(1.0, self._spec.lease_s / 2)
 
+    def closed_because(self) -> str:
+        record = self._watch.record
+        if self._watch.error:
+            return f"the authority cannot be asked ({self._watch.error})"
+        if record is None or record.stage != "open":
+            return _why(record)
+        return "" if self._watch.lease.holds(record.epoch, self._now()) else "the primary's lease is not renewed"
+
     async def create(
         self, key: SessionKey, *, write_id: str, state: Mapping[str, object] | None = None
     ) -> Placed[Created]:

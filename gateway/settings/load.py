@@ -13,6 +13,7 @@ from gateway.settings.interpolate import fill
 from gateway.settings.model import Settings, version_of
 from gateway.settings.problems import Findings, Mark
 from gateway.settings.references import check_references
+from gateway.settings.regional import check_regional
 from gateway.settings.residency import check_residency
 from gateway.settings.resolve import resolve
 from gateway.settings.running import check_running
@@ -45,6 +46,8 @@ def load(path: Path, environ: Mapping[str, str], running: GatewayPolicy | None =
     check_credentials(root, findings)
     check_exposure(root, findings)
     authorities = read_authorities(root, findings)
+    if file is not None:
+        check_regional(root, file, findings)
     if running is not None and file is not None:
         check_running(root, file.gateway, running, findings)
     findings.raise_any()

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from gateway.policy import GatewayPolicy
 from llm.spec import RouteSpec, TargetSpec
+from regions.policy import SessionsPolicy
+from regions.spec import AuthoritySpec, SessionsSpec, sessions_spec
+from regions.topology import DEFAULT_PLACEMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class Caller:
     routes: frozenset[str] | None
     priority: str
     residency: frozenset[str] | None = None
+    placement: str = DEFAULT_PLACEMENT
+    apps: frozenset[str] | None = None
 
     def may_use(self, route: str) -> bool:
         return self.routes is None or route in self.routes
@@ -39,6 +44,8 @@ class Settings:
     path: str
     version: str = ""
     ca_files: tuple[str, ...] = ()
+    authority: AuthoritySpec | None = None
+    sessions: SessionsSpec = field(default_factory=lambda: sessions_spec(SessionsPolicy()))
 
 
 def version_of(data: bytes) -> str:

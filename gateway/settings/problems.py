@@ -12,7 +12,17 @@ Path = tuple[str | int, ...]
 """Where something stands in the settings: keys and, for items of a list, their index."""
 
 _LONGEST_KEY = 80
-_SECRETS = frozenset({("providers", "api_key"), ("providers", "proxy"), ("callers", "key"), ("gateway", "admin_token")})
+_SECRETS = frozenset(
+    {
+        ("providers", "api_key"),
+        ("providers", "proxy"),
+        ("callers", "key"),
+        ("gateway", "admin_token"),
+        ("gateway", "shared_state"),
+        ("authority", "url"),
+        ("authority", "password"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

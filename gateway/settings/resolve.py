@@ -12,6 +12,8 @@ from llm.policy import DefaultsPolicy, ProviderPolicy, RetryPolicy, RoutePolicy,
 from llm.proxy import parse as parse_proxy
 from llm.spec import CanarySpec, Credential, ProviderSpec, RouteSpec, Stop, TargetSpec
 from quota.policy import QuotaPolicy
+from regions.spec import authority_spec, sessions_spec
+from regions.topology import DEFAULT_PLACEMENT
 
 SOLE_CREDENTIAL = "default"
 """Name of the one credential of a provider that names none."""
@@ -37,6 +39,8 @@ def resolve(file: SettingsFile, path: str, version: str, authorities: Mapping[st
         regions=tuple(used if file.regions is None else file.regions),
         path=path,
         version=version,
+        authority=None if file.authority is None else authority_spec(file.authority),
+        sessions=sessions_spec(file.sessions),
         ca_files=tuple(dict.fromkeys(one.ca_file for one in file.providers.values() if one.ca_file)),
     )
 
@@ -115,4 +119,6 @@ def _caller(policy: CallerPolicy) -> Caller:
     key_sha256 = bytes.fromhex(policy.key_sha256 or "") if key is None else digest(key.get_secret_value())
     routes = None if policy.routes is None else frozenset(policy.routes)
     residency = None if policy.residency is None else frozenset(policy.residency)
-    return Caller(policy.name, key_sha256, routes, policy.priority, residency)
+    apps = None if policy.apps is None else frozenset(policy.apps)
+    placement = policy.placement or DEFAULT_PLACEMENT
+    return Caller(policy.name, key_sha256, routes, policy.priority, residency, placement, apps)

@@ -8,12 +8,17 @@ from gateway.settings.problems import Findings, Path
 
 
 def check_running(root: Mapping, gateway: GatewayPolicy, running: GatewayPolicy, findings: Findings) -> None:
-    """Note what differs from `running` and is settled when the addresses are bound. All else can be taken over."""
+    """Note what differs from `running` and is settled at the start. All else can be taken over."""
     for key in ("listen", "admin"):
         bound = getattr(running, key)
         if getattr(gateway, key) != bound:
             message = f"the running gateway is bound to {bound} and cannot move: restart it, or write {bound} again"
             _note(root, findings, key, message)
+    if gateway.shared_state != running.shared_state:
+        message = (
+            "the running gateway shares with others elsewhere, or not at all: restart it, or write what it started with"
+        )
+        _note(root, findings, "shared_state", message)
     if gateway.tls is not None and running.tls is None:
         _note(root, findings, "tls", "the running gateway listens without TLS: restart it, or leave tls out")
     if gateway.tls is None and running.tls is not None:

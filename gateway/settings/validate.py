@@ -28,10 +28,10 @@ from llm.policy import RoutePolicy, TargetPolicy
 from quota.policy import QuotaPolicy
 
 UNSERVED: dict[type[BaseModel], frozenset[str]] = {
-    SettingsFile: frozenset({"authority", "sessions", "objectives", "quota"}),
+    SettingsFile: frozenset({"objectives", "quota"}),
     RoutePolicy: frozenset({"strict", "turns"}),
     TargetPolicy: frozenset({"embedding_model"}),
-    CallerPolicy: frozenset({"placement", "quota"}),
+    CallerPolicy: frozenset({"quota"}),
     QuotaPolicy: frozenset({"max_wait"}),
 }
 """Keys of the file format that this version does not act on."""

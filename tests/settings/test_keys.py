@@ -131,14 +131,12 @@ def test_I02_what_is_missing_or_of_the_wrong_kind_is_said_in_plain_words(
 @pytest.mark.parametrize(
     ("old", "new", "path"),
     [
-        ("version: 1", "version: 1\nauthority: {backend: etcd}", "authority"),
-        ("version: 1", "version: 1\nsessions: {backend: redis}", "sessions"),
         ("version: 1", "version: 1\nobjectives: []", "objectives"),
         ("version: 1", "version: 1\nquota: {backend: local}", "quota"),
         ("    targets: [", "    strict: true\n    targets: [", "routes.support.strict"),
         ("model: m", "model: m\n    quota: {max_wait: 2s}", "targets.gpt-eu.quota.max_wait"),
         ("dialect: openai", "dialect: gemini", "providers.p.dialect"),
-        ("version: 1", "version: 1\ncallers: [{name: a, key: k, placement: x}]", "callers[0].placement"),
+        ("version: 1", "version: 1\ncallers: [{name: a, key: k, quota: x}]", "callers[0].quota"),
     ],
 )
 def test_I02_what_this_version_does_not_serve_is_refused_and_not_ignored(old: str, new: str, path: str) -> None:

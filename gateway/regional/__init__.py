@@ -1,0 +1,1 @@
+"""Regions for operators: what they are like, and what may be done to them."""

@@ -1,0 +1,1 @@
+"""What the gateways of one region share through their region's Redis."""
