@@ -9,15 +9,19 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from gateway.console import regional_commands
 from stanchion import __version__
 
 if TYPE_CHECKING:
     from gateway.console.terminal import Terminal
     from gateway.settings.model import Settings
     from gateway.settings.problems import SettingsError
+
+Answer = TypeVar("Answer")
 
 OK, NO, CANNOT = 0, 1, 2
 """Exit codes: yes; the answer is no; the question could not be put (usage errors too)."""
@@ -30,12 +34,15 @@ examples:
   stanchion status                         how the targets of the running gateway are
   stanchion reload                         have the running gateway take its settings file over
   stanchion drill providers                what callers get while providers fail, seen on this machine
+  stanchion switchover eu --to us-east     move the sessions of a shard to another region, without a loss
+  stanchion promote eu --to us-east        the same where the primary is lost
 
 exit codes:
   0  done, and the answer is yes
   1  the answer is no: broken or refused settings, a route without a usable target, a failed demo or drill
   2  wrong usage, or the thing asked for could not be reached or set up
   3  serve: an address is taken
+  4  promote, switchover: begun and not ended
 `stanchion COMMAND --help` says more about each.
 """
 _SERVE_EPILOG = """\
@@ -69,8 +76,8 @@ examples:
 The admin token comes from --token, else from STANCHION_ADMIN_TOKEN, else from the settings file.
 
 exit codes:
-  0  every route has a target that can be tried
-  1  a route has none: all its targets are held back or have an open breaker
+  0  every route has a target that can be tried, and every shard takes writes
+  1  a route has none, since all its targets are held back or have an open breaker; or a shard takes no writes
   2  no gateway could be asked
 """
 _RELOAD_EPILOG = """\
@@ -172,17 +179,27 @@ def _check(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str
 def _status(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
     from gateway.console import admin, status
     from gateway.console.report import read_report
+    from gateway.console.shards import draw_shards
 
-    asked = _ask(admin.fetch_targets, options, terminal, environ)
+    def question(url: str, token: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        targets = admin.fetch_targets(url, token)
+        try:
+            return targets, admin.fetch_regions(url, token)
+        except admin.AdminError:  # an older gateway
+            return targets, {"shards": []}
+
+    asked = _ask(question, options, terminal, environ)
     if asked is None:
         return CANNOT
-    url, answer = asked
+    url, (answer, regions) = asked
     report = read_report(answer)
+    open_shards = all(shard.get("open") for shard in regions["shards"]) and not regions.get("problem")
     if options.json:
-        terminal.json({**answer, "ok": report.ok})
+        terminal.json({**answer, "shards": regions["shards"], "ok": report.ok and open_shards})
     else:
         status.draw(report, terminal.out, source=url)
-    return OK if report.ok else NO
+        draw_shards(regions, terminal)
+    return OK if report.ok and open_shards else NO
 
 
 def _reload(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
@@ -200,12 +217,28 @@ def _reload(options: argparse.Namespace, terminal: Terminal, environ: Mapping[st
 
 
 def _ask(
-    question: Callable[[str, str | None], dict[str, Any]],
+    question: Callable[[str, str | None], Answer],
     options: argparse.Namespace,
     terminal: Terminal,
     environ: Mapping[str, str],
-) -> tuple[str, dict[str, Any]] | None:
+) -> tuple[str, Answer] | None:
     """The running gateway's admin URL and its answer; None after it was said why there is none."""
+    from gateway.console import admin
+
+    found = _where(options, terminal, environ)
+    if found is None:
+        return None
+    try:
+        return found[0], question(*found)
+    except admin.AdminError as error:
+        _cannot_ask(str(error), options, terminal)
+        return None
+
+
+def _where(
+    options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]
+) -> tuple[str, str | None] | None:
+    """The running gateway's admin URL and token; None after it was said why there is none."""
     from gateway.console import admin
     from gateway.policy import split_address
 
@@ -218,13 +251,16 @@ def _ask(
         if not token and settings.gateway.admin_token is not None:
             token = settings.gateway.admin_token.get_secret_value()
     try:
-        url = admin.admin_url(url)
-        return url, question(url, token)
-    except (ValueError, admin.AdminError) as error:
-        if options.json:
-            terminal.json({"ok": False, "error": str(error)})
-        terminal.error(str(error))
+        return admin.admin_url(url), token
+    except ValueError as error:
+        _cannot_ask(str(error), options, terminal)
         return None
+
+
+def _cannot_ask(message: str, options: argparse.Namespace, terminal: Terminal) -> None:
+    if options.json:
+        terminal.json({"ok": False, "error": message})
+    terminal.error(message)
 
 
 def _demo(options: argparse.Namespace, terminal: Terminal, environ: Mapping[str, str]) -> int:
@@ -322,6 +358,7 @@ def _parser() -> argparse.ArgumentParser:
     drill.add_argument("--row", type=_rows, dest="rows", metavar="N[,N]", help="these rows only (default: all)")
     drill.add_argument("--real-time", action="store_true", help="real durations (default: time runs faster)")
     drill.add_argument("--json", action="store_true", help='an object: {"name", "ok", "figures", "seconds", "rows"}')
+    regional_commands.add(partial(_command, commands), _running, _where)
     return parser
 
 

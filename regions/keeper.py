@@ -115,11 +115,16 @@ class Keeper:
             case "mode":
                 await self._mode(register, decision)
             case "reopen":
-                await self.promoter.reopen(decision.mode, by=self._name, reason=decision.why)  # type: ignore[arg-type]
+                await self.promoter.reopen(
+                    decision.mode,  # type: ignore[arg-type]
+                    decided=register,
+                    by=self._name,
+                    reason=decision.why,
+                )
             case "failover":
                 await self._failover(register, decision)
             case "resume":
-                await self.promoter.resume(by=self._name)
+                await self.promoter.resume(decided=register, by=self._name)
             case "export":
                 await self._export(register)
             case "follow":
@@ -147,9 +152,7 @@ class Keeper:
 
     async def _failover(self, register: RegisterView, decision: Decision) -> None:
         assert decision.candidate is not None  # noqa: S101 - decided with it
-        await self.promoter.failover(
-            decision.candidate.region, by=self._name, reason=decision.why, lost_s=register.unchanged_s
-        )
+        await self.promoter.failover(decision.candidate.region, by=self._name, reason=decision.why, decided=register)
 
     async def _export(self, register: RegisterView) -> None:
         """Write the tail out, mark its sessions where the shard goes on, and only then record that this is done."""

@@ -68,17 +68,25 @@ class Promoter:
         return plan_switchover(snapshot, to) if kind == "switchover" else plan_failover(snapshot, to, force=force)
 
     async def failover(
-        self, to: str, *, by: str, reason: str, force: bool = False, lost_s: float | None = None, say: Say = silent
+        self,
+        to: str,
+        *,
+        by: str,
+        reason: str,
+        force: bool = False,
+        decided: RegisterView | None = None,
+        say: Say = silent,
     ) -> Entry:
-        """Promote the store of `to`. `lost_s`: for how long the lease has not been renewed, where that is the reason; then the
-        primary is not asked any more. Raises PromotionRefused before anything is changed, PromotionStopped after."""
-        steps = Steps(self._clock, {"detect": round(lost_s or 0.0, 4)})
+        """Promote the store of `to`. `decided`: what a keeper decided it from; then a primary elsewhere is not asked any more.
+
+        Raises PromotionRefused before anything is changed, PromotionStopped after."""
+        steps = Steps(self._clock, {"detect": round(decided.unchanged_s if decided is not None else 0.0, 4)})
         began = self._clock.now()
-        record = self._watch.record
-        lost = record.holder if record is not None and lost_s is not None and record.holder != to else ""
+        record = None if decided is None else decided.record
+        lost = record.holder if record is not None and record.holder != to else ""
         snapshot = await self._observer.look_now(without=lost)
+        view, record = self._still(decided, snapshot)
         plan = plan_failover(snapshot, to, force=force, lost=lost)
-        view, record = _present(snapshot)
         say("decide", f"{to} is at {snapshot.node(to).gseq} of {record.gseq}; at most {plan.loss} writes may be lost")
         self._crash("failover:record")
         after = failed_over(snapshot, record, plan, by=by, reason=reason, wall=self._clock.wall())
@@ -104,10 +112,12 @@ class Promoter:
         say("record", f"the shard is switching from {record.holder} to {to}")
         return await self._switch(view, steps, say)
 
-    async def reopen(self, mode: Mode, *, by: str, reason: str) -> Entry:
-        """A new epoch for the same store: its old one was revoked, or writers have to change their ways."""
+    async def reopen(self, mode: Mode, *, decided: RegisterView, by: str, reason: str) -> Entry:
+        """A new epoch for the same store: its old one was revoked, or writers have to change their ways.
+
+        `decided`: what it was decided from. Raises as `failover` does, and SwapConflict where that is over."""
         snapshot = await self._observer.look_now()
-        view, record = _present(snapshot)
+        view, record = self._still(decided, snapshot)
         node, identity = self._nodes[record.holder], record.store_identity
         steps, began = Steps(self._clock, {}), self._clock.now()
         _, peers = opening_mode(self._spec, record.holder, lost=False)
@@ -123,9 +133,9 @@ class Promoter:
         )
         return await self._open(view, entry, steps, 0.0, silent)
 
-    async def resume(self, *, by: str) -> Entry:
-        """Go on with what somebody has left. Raises as the others."""
-        view, record = _present(await self._observer.look_now())
+    async def resume(self, *, decided: RegisterView, by: str) -> Entry:
+        """Go on with what somebody has left, as it was when that was `decided`. Raises as `failover` does."""
+        view, record = self._still(decided, await self._observer.look_now())
         steps = Steps(self._clock, {})
         if record.stage == "switching":
             return await self._switch(view, steps, silent)
@@ -147,6 +157,27 @@ class Promoter:
         # Nobody knows how long it was waited for before: the wait begins anew.
         wait_s = 0.0 if record.sealed_gseq is not None else fence_wait_s(self._spec.lease_s)
         return await self._open(view, entry, steps, wait_s, silent)
+
+    def _still(self, decided: RegisterView | None, snapshot: Snapshot) -> tuple[RegisterView, ShardRecord]:
+        """The register as it is now, if it still is what was decided from.
+
+        A keeper looks at a register and at stores in turn, so what it saw may be of two moments: a store that was just revoked
+        for a switchover, under a record that does not say so yet. So only the record that was decided from is acted on.
+        Renewals alone do not count where the holder itself acts; where it is given up, one is all that matters.
+
+        Raises SwapConflict.
+        """
+        view, record = _present(snapshot)
+        if decided is None or decided.record is None or view.revision == decided.revision:
+            return view, record
+        before, own = decided.record, record.holder == self._observer.own
+        if (
+            own
+            and before.stage == "open"
+            and replace(record, renew_n=0, gseq=0, writes_s=0) == replace(before, renew_n=0, gseq=0, writes_s=0)
+        ):
+            return view, record
+        raise SwapConflict(self._watch.name)
 
     async def _begin(self, expected: RegisterView, record: ShardRecord) -> RegisterView:
         """The compare-and-set that decides. Who comes second changes nothing, and is told who was first."""

@@ -7,11 +7,12 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 DEFAULT_ADMIN = "http://127.0.0.1:8081"
-TARGETS_PATH, RELOAD_PATH = "/admin/v1/targets", "/admin/v1/reload"
+TARGETS_PATH, RELOAD_PATH, REGIONS_PATH = "/admin/v1/targets", "/admin/v1/reload", "/admin/v1/regions"
 _LARGEST_ANSWER = 16_000_000
 
 
@@ -59,18 +60,51 @@ def ask_reload(base_url: str, token: str | None = None, *, timeout_s: float = 30
     return answer
 
 
+def fetch_regions(base_url: str, token: str | None = None, *, timeout_s: float = 5.0) -> dict[str, Any]:
+    """The object of `GET /admin/v1/regions`. Blocking. Raises AdminError."""
+    answer = _ask(base_url, "GET", REGIONS_PATH, token, timeout_s)
+    if not isinstance(answer.get("shards"), list):
+        raise AdminError(_stranger(base_url))
+    return answer
+
+
+def post_lines(
+    base_url: str, path: str, token: str | None, body: Mapping[str, Any], *, timeout_s: float
+) -> Iterator[dict[str, Any]]:
+    """What a POST answers, line by line as it comes; an error answer is one line with its `error`. Blocking.
+
+    Raises AdminError.
+    """
+    headers = {"accept": "application/x-ndjson", "content-type": "application/json"}
+    request = urllib.request.Request(  # noqa: S310
+        base_url + path, data=json.dumps(body).encode(), headers=headers, method="POST"
+    )
+    _sign(request, token)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        try:
+            with opener.open(request, timeout=timeout_s) as response:
+                for line in response:
+                    yield _object(base_url, line)
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 401:
+                    raise AdminError(_refusal(base_url, error.code, bool(token))) from None
+                answer = _object(base_url, error.read(_LARGEST_ANSWER))
+                if not isinstance(answer.get("error"), dict):
+                    raise AdminError(_refusal(base_url, error.code, bool(token))) from None
+                yield {**answer, "status": error.code}
+    except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
+        raise AdminError(_unreachable(base_url, error, timeout_s)) from None
+
+
 def _ask(
     base_url: str, method: str, path: str, token: str | None, timeout_s: float, *, good: int = 200
 ) -> dict[str, Any]:
     """The JSON object of an answer with 2xx or the status `good`."""
     # The token must not travel on to wherever a redirect points, nor through a proxy: this is the gateway itself.
     request = urllib.request.Request(base_url + path, headers={"accept": "application/json"}, method=method)  # noqa: S310
-    if token:
-        if not token.isascii() or not token.isprintable():
-            raise AdminError(
-                "the admin token holds characters that no HTTP header can carry: check it for a stray line end"
-            )
-        request.add_unredirected_header("authorization", f"Bearer {token}")
+    _sign(request, token)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         try:
@@ -83,6 +117,19 @@ def _ask(
                 body = error.read(_LARGEST_ANSWER)
     except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
         raise AdminError(_unreachable(base_url, error, timeout_s)) from None
+    return _object(base_url, body)
+
+
+def _sign(request: urllib.request.Request, token: str | None) -> None:
+    if token:
+        if not token.isascii() or not token.isprintable():
+            raise AdminError(
+                "the admin token holds characters that no HTTP header can carry: check it for a stray line end"
+            )
+        request.add_unredirected_header("authorization", f"Bearer {token}")
+
+
+def _object(base_url: str, body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
