@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regions.lease import fence_wait_s
-from regions.loss import Candidate, best
+from regions.loss import Candidate, best, judge
 from regions.record import ShardRecord
 from regions.views import NodeView, Snapshot
 
@@ -25,6 +25,7 @@ Action = Literal[
     "resume",  # go on with a promotion or switchover that was left
     "export",  # write out what the promotion lost
     "follow",  # have the store of this region follow the primary
+    "detach",  # have the store of this region stop following one that is away
     "mode",  # record another mode
 ]
 
@@ -68,7 +69,7 @@ def _bootstrap(snapshot: Snapshot) -> Decision:
         )
     if node.fence is None:
         return Decision("wait", f"the shard has no record yet, and its store cannot be asked ({node.error})")
-    if not node.is_primary:
+    if not node.follows_nobody:
         return Decision(
             "refuse", "the shard has no record yet, and the store of its home follows another one: make it a primary"
         )
@@ -109,7 +110,7 @@ def _as_holder(snapshot: Snapshot, record: ShardRecord, renewed_s: float) -> Dec
 def _other_store(snapshot: Snapshot, record: ShardRecord) -> Decision:
     """The holder's store is not the one that was granted: it was restarted, failed over within its region, or replaced."""
     spec, node = snapshot.spec, snapshot.node(snapshot.own)
-    if not node.is_primary:
+    if not node.follows_nobody:
         return Decision("refuse", "the holder's store follows another one: somebody changed its replication by hand")
     chosen, unfit = best(snapshot, spec.nodes)
     own = next((one for one in unfit if one.region == snapshot.own), None)
@@ -172,7 +173,7 @@ def _as_other(snapshot: Snapshot, record: ShardRecord) -> Decision:
         return Decision(
             "nothing", f"{record.holder} holds the shard" + (f"; the own store: {own.error}" if own.error else "")
         )
-    if own.is_primary:
+    if own.follows_nobody:
         return _not_following(snapshot, record, own)
     if own.replication.link_up and not descends_or_behind(own, record):
         return Decision(
@@ -187,7 +188,7 @@ def descends_or_behind(own: NodeView, record: ShardRecord) -> bool:
 
 
 def _not_following(snapshot: Snapshot, record: ShardRecord, own: NodeView) -> Decision:
-    """The own store is a primary without being the holder's: the one that was left, or a new one."""
+    """The own store follows nobody without being the holder's: the one that was left, one that was detached, or a new one."""
     assert own.fence is not None  # noqa: S101 - the caller looked
     if own.fence.epoch > record.epoch:
         return Decision(
@@ -203,6 +204,10 @@ def _not_following(snapshot: Snapshot, record: ShardRecord, own: NodeView) -> De
     ours = {record.source_identity, *(one.identity for one in record.losses)} - {""}
     if own.replication is not None and own.replication.empty:
         return Decision("follow", f"the own store is new and empty: it follows {record.holder}")
+    if own.fence.epoch == record.epoch and own.fence.granted_to == record.store_identity:
+        return Decision(
+            "follow", f"the own store has been detached from {record.holder}, which is back: it follows again"
+        )
     if own.fence.epoch < record.epoch and own.fence.granted_to in ours:
         return Decision("follow", f"the own store was left at epoch {own.fence.epoch}: it follows {record.holder}")
     return Decision(
@@ -214,6 +219,25 @@ def _not_following(snapshot: Snapshot, record: ShardRecord, own: NodeView) -> De
 
 def _primary_lost(snapshot: Snapshot, record: ShardRecord, unchanged_s: float) -> Decision:
     """The lease has not been renewed for longer than it lasts: no store takes writes of this shard."""
+    decision = _instead(snapshot, record, unchanged_s)
+    own = snapshot.node(snapshot.own).replication
+    if (
+        decision.action == "wait"
+        and own is not None
+        and own.role == "replica"
+        and not own.link_up
+        and not own.parked
+        and snapshot.spec.promote_command is None
+        and isinstance(judge(snapshot, snapshot.own), Candidate)
+    ):
+        return Decision(
+            "detach",
+            f"{decision.why}; until then the store here stops following: a primary that comes back empty would empty it too",
+        )
+    return decision
+
+
+def _instead(snapshot: Snapshot, record: ShardRecord, unchanged_s: float) -> Decision:
     spec = snapshot.spec
     lost = f"{record.holder} has not renewed for {unchanged_s:.1f} s, longer than its lease"
     if not spec.automatic:

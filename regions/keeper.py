@@ -23,7 +23,7 @@ from regions.plan import first_record
 from regions.promotion import Promoter
 from regions.record import Loss, ShardRecord
 from regions.renewal import Pace, renew
-from regions.views import RegisterView, Snapshot
+from regions.views import RegisterView
 from sessions.errors import SessionsError
 from sessions.model import SessionKey
 from sessions.tail import LostSession
@@ -86,7 +86,7 @@ class Keeper:
         if decision.action not in ("nothing", "renew") and self._watch.asked:
             self._tell(decision.action, decision.why)
         try:
-            await self._act(decision, snapshot)
+            await self._act(decision, snapshot.register)
         except SwapConflict:
             pass  # somebody else was first: the next step sees it
         except (RegionsError, SessionsError, OSError) as error:
@@ -103,13 +103,12 @@ class Keeper:
             self._said = kind
             self._told(self._spec.name, action, sentence)
 
-    async def _act(self, decision: Decision, snapshot: Snapshot) -> None:
-        register = snapshot.register
+    async def _act(self, decision: Decision, register: RegisterView | None) -> None:
         if register is None or decision.action in ("nothing", "wait", "refuse"):
             return
         match decision.action:
             case "bootstrap":
-                await self._bootstrap(register, snapshot)
+                await self._bootstrap(register)
             case "renew":
                 await renew(self._watch, self._own, self._spec, register, self._pace, self._now)
             case "mode":
@@ -129,15 +128,17 @@ class Keeper:
                 await self._export(register)
             case "follow":
                 await self._follow(register)
+            case "detach":
+                await self._own.promote()  # without a grant it takes no writes
 
     @property
     def _own(self) -> Node:
         return self._nodes[self.observer.own]
 
-    async def _bootstrap(self, register: RegisterView, snapshot: Snapshot) -> None:
-        fence = snapshot.node(self.observer.own).fence
-        assert fence is not None  # noqa: S101 - decided from it
+    async def _bootstrap(self, register: RegisterView) -> None:
         wall = self._clock.wall()
+        await self._own.promote()  # where it waits for that; its identity is another one then
+        fence = await self._own.store.fence()
         record = first_record(self._spec, self.observer.own, fence.identity, fence.gseq, self._name, wall)
         view = await self._watch.swap(register, record)
         await renew(self._watch, self._own, self._spec, view, self._pace, self._now)

@@ -196,15 +196,27 @@ def _known(spec: ShardSpec, region: str) -> None:
 
 
 def _may_be_forced(snapshot: Snapshot, to: str) -> bool:
-    """A store with older data of the shard may be forced; one that is away, empty, or another install's may not."""
-    record, fence = snapshot.record, snapshot.node(to).fence
-    return record is not None and fence is not None and 0 < fence.epoch <= record.epoch
+    """A store with older data of the shard may be forced, and an empty one: there may be no other left. One that is away, or
+    another install's, may not."""
+    record, node = snapshot.record, snapshot.node(to)
+    if record is None or node.fence is None:
+        return False
+    return 0 < node.fence.epoch <= record.epoch or _is_empty(snapshot, to)
+
+
+def _is_empty(snapshot: Snapshot, region: str) -> bool:
+    node = snapshot.node(region)
+    return node.replication is not None and node.replication.empty and node.fence is not None and node.fence.epoch == 0
 
 
 def _warnings(snapshot: Snapshot, to: str, judged: Candidate | Unfit | None) -> tuple[str, ...]:
     found = []
     node = snapshot.node(to)
-    if isinstance(judged, Unfit):
+    if _is_empty(snapshot, to):
+        found.append(
+            f"the store in {to} is empty: the shard begins without a session; restore a backup there first, if there is one"
+        )
+    elif isinstance(judged, Unfit):
         found.append(f"forced: {judged.why}; how much may be lost is not known")
     if node.replication is not None and not node.replication.durable:
         found.append(f"the store in {to} keeps nothing in a file: should it restart, all its sessions are gone")

@@ -14,7 +14,10 @@ from sessions.model import Fence
 @dataclass(frozen=True, slots=True)
 class Replication:
     """A store's replication. `follows`: the address that a replica follows, empty at a primary. `link_up`: whether it does
-    so now. `replicas`: how many follow it. `durable`: writes are put into a file. `empty`: it holds nothing at all."""
+    so now. `replicas`: how many follow it. `durable`: writes are put into a file. `empty`: it holds nothing at all.
+
+    `parked`: it follows an address at which nobody can be (`PARKED`), as its own settings have it do after a start. Then it has
+    its data, takes no writes, and gives no replica a copy: one that has come back empty cannot empty those that follow it."""
 
     role: Literal["primary", "replica"]
     offset: int
@@ -23,6 +26,14 @@ class Replication:
     replicas: int = 0
     durable: bool = True
     empty: bool = False
+
+    @property
+    def parked(self) -> bool:
+        return self.role == "replica" and self.follows == PARKED
+
+
+PARKED = "127.0.0.1:1"
+"""`replicaof 127.0.0.1 1` in a store's own settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,11 @@ class NodeView:
     @property
     def is_primary(self) -> bool:
         return self.replication is not None and self.replication.role == "primary"
+
+    @property
+    def follows_nobody(self) -> bool:
+        """It is a primary, or waits for somebody to say what it is to be."""
+        return self.is_primary or (self.replication is not None and self.replication.parked)
 
 
 @dataclass(frozen=True, slots=True)
