@@ -54,11 +54,14 @@ class HoldBoard(Protocol):
 class SharedHolds:
     """The holds of one process at a board. `wall` is Unix time; a clock that is wrong makes holds as wrong as itself.
 
-    It listens to `holds` from the beginning; `follow` says which targets there are, `sync` exchanges.
+    It listens to `holds` from the beginning; `follow` says which targets there are, `sync` exchanges. `noted` is called when
+    there is something that the others should hear.
     """
 
-    def __init__(self, holds: Holds, board: HoldBoard, wall: Callable[[], float]) -> None:
-        self._holds, self._board, self._wall = holds, board, wall
+    def __init__(
+        self, holds: Holds, board: HoldBoard, wall: Callable[[], float], noted: Callable[[], None] | None = None
+    ) -> None:
+        self._holds, self._board, self._wall, self._noted = holds, board, wall, noted
         self._of: dict[HoldKey, tuple[str, TargetSpec]] = {}
         self._known: dict[HoldKey, HoldNews] = {}
         self._cleared: dict[HoldKey, float] = {}
@@ -103,6 +106,8 @@ class SharedHolds:
         news = HoldNews(hold.reason, now + self._holds.seconds_left(hold), now)
         if key in self._of and longer(news, self._known.get(key)):
             self._known[key] = news
+            if self._noted is not None:
+                self._noted()
 
     def _ended(self, key: HoldKey) -> None:
         self._known.pop(key, None)

@@ -64,11 +64,13 @@ class SharedBreakers:
         self._breakers.pop(name, None)
         self._known.pop(name, None)
 
-    def told(self, name: str, state: str) -> None:
-        """A breaker of this process opened or closed. What it only learned from the board is no news."""
+    def told(self, name: str, state: str) -> bool:
+        """A breaker of this process opened or closed. Whether that is news: what it only learned from the board is none."""
         _, breaker = self._breakers.get(name, ("", None))
-        if breaker is not None and not breaker.learned:
-            self._known[name] = BreakerNews(breaker.settled, self._wall(), breaker.reopened)
+        if breaker is None or breaker.learned:
+            return False
+        self._known[name] = BreakerNews(breaker.settled, self._wall(), breaker.reopened)
+        return True
 
     async def sync(self) -> None:
         """Take over what others know better, and publish what this process does: its own, and what the board has lost.

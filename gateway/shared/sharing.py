@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from gateway.engine import Engine
 from gateway.log import place_of
@@ -45,23 +45,36 @@ async def start_sharing(service: Service, url: str) -> Sharing:
 
 
 class Sharing:
-    """One gateway at the board of its region. `syncs` counts the exchanges that were tried; `degraded`: the last one failed."""
+    """One gateway at the board of its region.
+
+    It exchanges every second or so, and tells what it meets itself at once, so that the others have heard of it by their next
+    exchange. `syncs` counts the timed exchanges that were tried; `degraded`: the last one failed; `telling`: there is news
+    under way.
+    """
 
     def __init__(self, service: Service, board: RedisBoard) -> None:
         self._service, self._board = service, board
         clock = service.clock
         self._breakers = SharedBreakers(board, clock.wall)
         self._probes = SharedProbes(board, secrets.token_hex(8), clock.now)
-        self._holds = SharedHolds(service.engine.holds, board, clock.wall)
+        self._holds = SharedHolds(service.engine.holds, board, clock.wall, self._noted)
         self._joined: dict[str, tuple[str, CircuitBreaker]] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._news = asyncio.Event()
+        self._exchange = asyncio.Lock()
         self.syncs = 0
         self.degraded = False
         service.metrics.store_degraded(STORE, degraded=False)
 
     def told(self, name: str, state: str) -> None:
         """A breaker has opened or closed."""
-        self._breakers.told(name, state)
+        if self._breakers.told(name, state):
+            self._noted()
+
+    @property
+    def telling(self) -> bool:
+        """Whether something was met that the board has not been told yet, as far as it could be."""
+        return self._news.is_set() or self._exchange.locked()
 
     def follow(self, engine: Engine) -> None:
         """This engine is the one that serves now: what is gone leaves, what is new joins, the rest stays as it is."""
@@ -80,31 +93,21 @@ class Sharing:
 
     def begin(self) -> None:
         """Exchange every second or so from now on."""
-        self._task = asyncio.ensure_future(self._run())
+        self._tasks = (asyncio.ensure_future(self._run()), asyncio.ensure_future(self._tell()))
 
     async def sync(self) -> None:
         """One exchange. It raises nothing: a lost board is logged once, and once when it is back."""
         try:
-            await self._breakers.sync()  # before the leases: whoever lets one go has told why
-            await self._holds.sync()
-            await self._probes.sync()
-        except OSError as error:
-            self._lost("warning", message=f"{error}; breakers and holds are this gateway's own until it is back")
-        except Exception as error:  # noqa: BLE001 - a fault of the gateway's own: it goes on alone, and says so
-            self._lost("error", message="the exchange failed", kind=type(error).__name__, where=place_of(error))
-        else:
-            if self.degraded:
-                self.degraded = False
-                self._service.metrics.store_degraded(STORE, degraded=False)
-                self._service.log.event("info", STORE, state="back")
+            # breakers before the leases: whoever lets one go has told why
+            await self._try(self._breakers.sync, self._holds.sync, self._probes.sync)
         finally:
             self.syncs += 1
 
     async def close(self) -> None:
         """Stop, and wait until it has. Breakers and holds keep what they have, and are this process's own."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._service.sharing is self:
             self._service.sharing = None
         for local in tuple(self._joined):
@@ -118,6 +121,31 @@ class Sharing:
         while True:
             await self._service.clock.sleep(SYNC_S * (1.0 + self._service.random.random() * _JITTER))
             await self.sync()
+
+    async def _tell(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._try(self._breakers.sync, self._holds.sync)
+
+    async def _try(self, *steps: Callable[[], Awaitable[None]]) -> None:
+        """The steps of one exchange, at which nothing else takes part."""
+        async with self._exchange:
+            try:
+                for step in steps:
+                    await step()
+            except OSError as error:
+                self._lost("warning", message=f"{error}; breakers and holds are this gateway's own until it is back")
+            except Exception as error:  # noqa: BLE001 - a fault of the gateway's own: it goes on alone, and says so
+                self._lost("error", message="the exchange failed", kind=type(error).__name__, where=place_of(error))
+            else:
+                if self.degraded:
+                    self.degraded = False
+                    self._service.metrics.store_degraded(STORE, degraded=False)
+                    self._service.log.event("info", STORE, state="back")
+
+    def _noted(self) -> None:
+        self._news.set()
 
     def _lost(self, level: str, **said: str | None) -> None:
         self._probes.lost()
