@@ -13,13 +13,14 @@ from gateway import http_errors
 from gateway.admin import Admin
 from gateway.chat import ChatCompletions
 from gateway.http_errors import HttpError
-from gateway.log import Log, place_of
+from gateway.log import Log
 from gateway.regional.admin import RegionalAdmin
 from gateway.reload import Reloader
 from gateway.server import SERVER
 from gateway.service import Service
 from gateway.sessions.api import SessionsApi
 from stanchion import __version__
+from stanchion.faults import place_of
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Routes = Mapping[str, Mapping[str, Handler]]

@@ -12,7 +12,6 @@ from gateway.body import LARGE, read_body
 from gateway.caller_dialect import CallerDialect, OpenAiCaller
 from gateway.http_errors import HttpError
 from gateway.live import Live
-from gateway.log import place_of
 from gateway.reply import Reply
 from gateway.request_headers import commit_of, deadline_of, priority_of, traceparent_of
 from gateway.service import Service
@@ -25,6 +24,7 @@ from llm.fallback import Answering
 from llm.plan import allowed
 from llm.request import LlmRequest
 from llm.spec import RouteSpec
+from stanchion.faults import place_of
 
 
 class ChatCompletions:

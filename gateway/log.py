@@ -81,14 +81,6 @@ def quiet_libraries() -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
-def place_of(error: BaseException) -> str | None:
-    """File and line of the fault, without the values that a traceback would show."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return None if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-
-
 def _readable(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(str(item) for item in value) + "]"

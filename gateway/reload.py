@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gateway.log import place_of
 from gateway.service import Service
 from gateway.settings.load import load
 from gateway.settings.model import Settings
 from gateway.settings.problems import Problem, SettingsError
 from gateway.watch import Content, content_of, files_of
 from llm.spec import RouteSpec, TargetSpec
+from stanchion.faults import place_of
 
 Ready = Callable[[], None]
 Prepare = Callable[[Settings], Ready]

@@ -44,7 +44,7 @@ class BreakerBoard(Protocol):
 class SharedBreakers:
     """The breakers of one process at a board. `wall` is Unix time; clocks have to agree to well within a cool-down.
 
-    `told` has the form of a provider breaker's listener and only remembers; `sync` exchanges, and is for a task of its
+    `told` only remembers; `sync` exchanges, and is for a task of its
     own that calls it every second or so.
     """
 

@@ -21,6 +21,7 @@ from regions.topology import ShardSpec, SlotMap
 from regions.watch import ShardWatch
 from regions.writer import RegionalShard
 from stanchion.clock import Clock
+from stanchion.faults import place_of
 
 _RETRY_S = 2.0
 
@@ -116,6 +117,9 @@ class Install:
                 if str(error) != self.problem:
                     self._told("", "placements", str(error))
                 self.problem = str(error)
+            except Exception as error:  # noqa: BLE001 - a fault must not end it without a word
+                self.problem = f"a fault: {type(error).__name__} at {place_of(error)}"
+                self._told("", "placements", self.problem)
             else:
                 self.problem = ""
                 self._maps.update(maps)

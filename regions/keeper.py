@@ -28,6 +28,7 @@ from sessions.errors import SessionsError
 from sessions.model import SessionKey
 from sessions.tail import LostSession
 from stanchion.clock import Clock
+from stanchion.faults import place_of
 
 Tell = Callable[[str, str, str], None]
 """Hears of the shard, the action, and a sentence; the same again and again is told once."""
@@ -91,6 +92,8 @@ class Keeper:
             pass  # somebody else was first: the next step sees it
         except (RegionsError, SessionsError, OSError) as error:
             self._tell(f"{decision.action} failed", str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of the keeper's own must not end it: the lease hangs on it
+            self._tell(f"{decision.action} failed", f"a fault: {type(error).__name__} at {place_of(error)}")
         else:
             if decision.action in ("nothing", "renew"):
                 self._said = ("", "")

@@ -9,6 +9,7 @@ from regions.topology import NodeSpec
 from regions.views import NodeView, Replication
 from sessions.errors import SessionsError
 from sessions.tail import Lost, PromotableStore
+from stanchion.faults import place_of
 
 
 class Node(Protocol):
@@ -49,4 +50,7 @@ async def look(node: Node, now: Callable[[], float]) -> NodeView:
         replication = await node.replication()
     except SessionsError as error:
         return NodeView(node.spec.region, asked_at, now(), error=str(error))
+    except Exception as error:  # noqa: BLE001 - a fault must not end the looking: the view says where it is
+        said = f"a fault: {type(error).__name__} at {place_of(error)}"
+        return NodeView(node.spec.region, asked_at, now(), error=said)
     return NodeView(node.spec.region, asked_at, now(), fence, replication)

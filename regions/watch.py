@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from regions.authority.base import Authority, settled_swap
-from regions.errors import AuthorityError, SwapConflict
+from regions.errors import AuthorityError, AuthorityNonsense, SwapConflict
 from regions.lease import LeaseView
 from regions.record import ShardRecord, decode
 from regions.topology import ShardSpec
 from regions.views import RegisterView
+from stanchion.faults import place_of
 
 GAP_FACTOR = 3.0
 """A reading that is further than so many intervals from the one before says nothing of the time between."""
@@ -38,6 +39,7 @@ class ShardWatch:
         self._view: RegisterView | None = None
         self._since = 0.0  # the end of the first reading of this revision, of those without a gap
         self._read_at = float("-inf")  # the end of the newest
+        self._known_at = float("-inf")  # the moment of which the view is, at least
         self._reading: asyncio.Task[RegisterView] | None = None
         self._changed = asyncio.Event()
 
@@ -65,10 +67,13 @@ class ShardWatch:
         except AuthorityError as error:
             self.error, self.asked = str(error), True
             raise
+        except Exception as error:
+            self.error, self.asked = f"a fault: {type(error).__name__} at {place_of(error)}", True
+            raise AuthorityNonsense(self.error) from error
         self.error, self.asked = "", True
-        self._take(record, None if found is None else found.revision, began, self._now())
-        assert self._view is not None  # noqa: S101 - just taken
-        return self._view
+        ended = self._now()
+        self.lease = self._leased(record, began)
+        return self._take(record, None if found is None else found.revision, began, began, ended)
 
     async def refresh(self) -> RegisterView:
         """A reading that begins after this call; many who ask at once share one. Raises AuthorityError."""
@@ -92,11 +97,11 @@ class ShardWatch:
             self._since = self._now()
             raise
         ended = self._now()
-        self._take(record, revision, started, ended)
+        self.lease = self._leased(record, started)
         if began is not None:
             self.lease = self.lease.renewed(record.epoch, record.renew_n, began, self.spec.lease_s)
-        assert self._view is not None  # noqa: S101 - just taken
-        return self._view
+        # It was written at some moment before `ended`: what a reading that began earlier found may be from before that.
+        return self._take(record, revision, started, ended, ended)
 
     async def changed(self, timeout_s: float) -> None:
         """Wait until another record is known, at most so long."""
@@ -107,20 +112,26 @@ class ShardWatch:
         except TimeoutError:
             return
 
-    def _take(self, record: ShardRecord | None, revision: str | None, began: float, ended: float) -> None:
+    def _leased(self, record: ShardRecord | None, began: float) -> LeaseView:
+        return self.lease if record is None else self.lease.seen(record.epoch, record.renew_n, began, self.spec.lease_s)
+
+    def _take(
+        self, record: ShardRecord | None, revision: str | None, began: float, known_at: float, ended: float
+    ) -> RegisterView:
+        """Take what is known of `known_at`, from a reading or a write, as the present view, unless a later one is there. What
+        was found is returned in any case: whoever acts on it is told by compare-and-set where it is over."""
         before = self._view
-        if before is not None and began < before.began:
-            return  # overtaken by one that began later
         other = before is None or before.revision != revision
+        if before is not None and known_at < self._known_at:  # overtaken by one that knows of a later moment
+            return before if not other else RegisterView(record, revision, began)
         if other or began - self._read_at > self._gap_s:
             self._since = ended
-        self._read_at = max(ended, self._read_at)
-        if record is not None:
-            self.lease = self.lease.seen(record.epoch, record.renew_n, began, self.spec.lease_s)
-        self._view = RegisterView(record, revision, began, max(0.0, began - self._since))
+        self._read_at, self._known_at = max(ended, self._read_at), known_at
+        view = self._view = RegisterView(record, revision, began, max(0.0, began - self._since))
         if other:
             self._changed.set()
             self._changed = asyncio.Event()
+        return view
 
 
 def _seen(task: asyncio.Task[RegisterView]) -> None:

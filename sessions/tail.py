@@ -68,4 +68,5 @@ class PromotableStore(SessionStore, Protocol):
 
     async def mark_lost(self, key: SessionKey, lost: LostSession, *, epoch: int, lost_epoch: int) -> None:
         """Note that a promotion lost some of the session. Where it is not here at all it counts as gone, with the reason
-        `lost`. The same again changes nothing. Raises FenceRefused."""
+        `lost`. The same again changes nothing. It waits for no replica: the one that would confirm it may be the store whose
+        tail this is, which follows again only when all of it is noted. Raises FenceRefused."""

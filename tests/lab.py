@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import tempfile
@@ -227,6 +228,7 @@ async def lab(
         server = Server(service, environ)
         try:
             await server.start()
+            await asyncio.sleep(0)  # so that what runs beside requests has begun to wait
             async with aiohttp.ClientSession() as session:
                 yield Lab(server, session, out, path)
         finally:

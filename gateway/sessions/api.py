@@ -12,7 +12,6 @@ from aiohttp import web
 from gateway import http_errors
 from gateway.body import LARGE, read_body
 from gateway.http_errors import HttpError
-from gateway.log import place_of
 from gateway.server import SERVER
 from gateway.service import Service
 from gateway.sessions import answers
@@ -25,6 +24,7 @@ from regions.errors import UnknownShard
 from regions.sharded import Sessions, Shard
 from sessions.errors import InDoubt, SessionsError
 from sessions.model import Page, SessionInfo, SessionKey, State, StoredEvent
+from stanchion.faults import place_of
 
 Handle = Callable[[web.Request, Caller], Awaitable[web.Response]]
 

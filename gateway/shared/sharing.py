@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator
 
 from gateway.engine import Engine
-from gateway.log import place_of
 from gateway.service import Service
 from gateway.shared.board import RedisBoard
 from llm.breaker import CircuitBreaker
@@ -18,6 +17,7 @@ from llm.shared_holds import SharedHolds
 from llm.shared_names import provider_name, target_name
 from llm.shared_probes import SharedProbes
 from llm.shared_state import SharedBreakers
+from stanchion.faults import place_of
 
 SYNC_S = 1.0
 _JITTER = 0.2

@@ -289,7 +289,7 @@ class RedisStore:
         check_key(key, self._limits)
         kept_ms = self._limits.gone_s * 1000
         args = ["mark_lost", epoch, lost_epoch, lost.events, lost.version, lost.seq, kept_ms]
-        await self._write(self._keys.of_session(key), args, None, synced=True)
+        await self._write(self._keys.of_session(key), args, None)
 
     async def drop_connections(self) -> None:
         """Close idle connections, so that the next command finds the server anew: after a failover, say."""

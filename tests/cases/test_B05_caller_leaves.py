@@ -189,6 +189,7 @@ async def test_B05_while_a_hedge_runs_beside_the_first_attempt(stream: bool) -> 
     async with Upstream("p", default=silent()) as p, Upstream("s", default=silent()) as s:
         values = config({"p": p, "s": s}, target_p={"quota": {**QUOTA}}, target_s={"quota": {**QUOTA}}, route=hedge)
         async with lab(values, clock) as g:
+            before = clock.pending
             async with wire(g) as w:
                 w.send(chat_request(stream=True) if stream else chat_request())
                 await p.wait_for_requests(1)

@@ -49,10 +49,13 @@ class Worker:
     def __init__(self, board: Board, clock: ManualClock, policy: BreakerPolicy = POLICY) -> None:
         self.clock = ManualClock(now=clock.now() * 7, wall=clock.wall())
         self.shared = SharedBreakers(board, self.clock.wall)
-        self.provider = ProviderBreaker("of p", policy, self.clock.now, NoJitter(), self.shared.told)
+        self.provider = ProviderBreaker("of p", policy, self.clock.now, NoJitter(), self._told)
         self.breaker = self.provider.target("p", "m", policy)
         for breaker in (self.provider.breaker, self.breaker):
             self.shared.join(breaker)
+
+    def _told(self, name: str, state: str) -> None:
+        self.shared.told(name, state)
 
     @property
     def state(self) -> str:

@@ -118,7 +118,8 @@ def _overlaps(ops: Sequence[Op], found: Findings) -> None:
         if before and newest[before - 1] > op.epoch:
             found.overlap += 1
             found.broken.append(
-                f"{op.event_id} began when epoch {newest[before - 1]} had acknowledged, and epoch {op.epoch} acknowledged it"
+                f"{op.event_id} began when epoch {newest[before - 1]} had acknowledged, and epoch {op.epoch} acknowledged it "
+                f"({op}, after {acknowledged[before - 1]})"
             )
 
 

@@ -17,8 +17,8 @@ class Op:
     """One append, with all its attempts: the client repeats it with its id until it is answered.
 
     `invoked`: the first attempt began. `sent`, `completed`: the last one began and ended. `attempts`: how many. `doubtful`: how
-    many of them ended without an answer, or in doubt. `epoch`, `position`, `store` and `duplicate` as acknowledged. `reply`:
-    what the last refusal said.
+    many of them ended without an answer, or in doubt. `epoch`: the one that acknowledged it, later than the one of its
+    `position` where it was there already. `store` and `duplicate` as acknowledged. `reply`: what the last refusal said.
     """
 
     proc: str

@@ -69,7 +69,8 @@ class NaiveGateway:
         except (RedisError, OSError) as error:
             return web.json_response({"error": {"code": "failed", "message": str(error)}}, status=500)
         answer = {"epoch": epoch, "position": f"{epoch}-{number}", "duplicate": False}
-        return web.json_response(answer, status=201, headers={"x-stanchion-store-region": NAMES[primary]})
+        headers = {"x-stanchion-store-region": NAMES[primary], "x-stanchion-epoch": str(epoch)}
+        return web.json_response(answer, status=201, headers=headers)
 
     async def _read(self, request: web.Request) -> web.Response:
         rows = await _ask(self._stores[self._primary], "LRANGE", request.match_info["session"], 0, -1)

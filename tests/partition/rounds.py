@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -73,7 +72,7 @@ class Totals:
     exported: int = 0
     overlap: int = 0
     twice: int = 0
-    doubtful: Counter[str] = field(default_factory=Counter)
+    doubtful: dict[str, int] = field(default_factory=dict)
     rto_s: list[float] = field(default_factory=list)
     parts_s: dict[str, list[float]] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
@@ -88,7 +87,8 @@ class Totals:
         self.exported += found.exported
         self.overlap += found.overlap
         self.twice += found.twice
-        self.doubtful.update(found.doubtful)
+        for how, count in found.doubtful.items():
+            self.doubtful[how] = self.doubtful.get(how, 0) + count
         self.broken += [f"{one.fault}: {sentence}" for sentence in found.broken]
         if one.parts_s and one.rto_s is not None:
             self.rto_s.append(one.rto_s)
@@ -96,7 +96,7 @@ class Totals:
                 self.parts_s.setdefault(name, []).append(seconds)
 
     def row(self, name: str) -> str:
-        doubts = ", ".join(f"{count} {how}" for how, count in self.doubtful.most_common()) or "none"
+        doubts = ", ".join(f"{count} {how}" for how, count in sorted(self.doubtful.items())) or "none"
         rto = f"{median(self.rto_s):.2f} / {max(self.rto_s):.2f} s" if self.rto_s else "–"
         return (
             f"| {name} | {self.rounds} | {self.promotions} | {self.acknowledged} | {self.lost} | {self.exported} | "

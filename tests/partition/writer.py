@@ -74,7 +74,7 @@ class Writer:
         try:
             async with self._http.post(f"{self._sessions}/{self.session}/events", json={"events": [event]}) as response:
                 answer = await response.json()
-                status, store = response.status, response.headers.get("x-stanchion-store-region", "")
+                status, headers = response.status, response.headers
         except aiohttp.ClientConnectorError as error:  # it was not sent
             return replace(op, outcome="fail", completed=time.monotonic(), reply=str(error))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -82,8 +82,8 @@ class Writer:
         ended = replace(op, completed=time.monotonic())
         if status == 201:
             return replace(
-                ended, outcome="ok", epoch=answer["epoch"], position=answer["position"], store=store,
-                duplicate=answer["duplicate"],
+                ended, outcome="ok", epoch=int(headers["x-stanchion-epoch"]), position=answer["position"],
+                store=headers["x-stanchion-store-region"], duplicate=answer["duplicate"],
             )  # fmt: skip
         told = answer.get("error", {})
         reply = f"{status} {told.get('code')}: {told.get('message')}"
