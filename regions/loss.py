@@ -75,23 +75,32 @@ def judge(snapshot: Snapshot, region: str) -> Candidate | Unfit:
     if record.sealed_gseq is not None and record.stage == "opening":
         behind = max(0, record.sealed_gseq - fence.gseq)
         return Candidate(region, fence.gseq, behind, behind)
-    if record.mode == "sync" and region in record.sync_peers:
-        return _synced(snapshot, record, region, fence.gseq)
+    if record.mode in ("sync", "joining") and (found := _confirmed(snapshot, record, region, fence.gseq)) is not None:
+        return found
     behind = max(0, record.gseq - fence.gseq)
     later = since_renewal(record, snapshot.register.unchanged_s, spec.lease_s)
     return Candidate(region, fence.gseq, behind, max(behind, record.gseq + later - fence.gseq))
 
 
-def _synced(snapshot: Snapshot, record: ShardRecord, region: str, gseq: int) -> Candidate | Unfit:
-    """A peer of a sync shard: each acknowledged write is on one of the peers, so the best of all of them has them all."""
+def _confirmed(snapshot: Snapshot, record: ShardRecord, region: str, gseq: int) -> Candidate | Unfit | None:
+    """A store of a shard whose writers wait for a peer. None where that says nothing.
+
+    Each write that was acknowledged in this epoch is on one of the peers, so the best of all of them has them all. While they
+    are joining, what came before the epoch may be missing there; that was counted by the last renewal.
+    """
     silent = [peer for peer in record.sync_peers if snapshot.node(peer).gseq is None]
-    if silent:
+    if silent and record.mode == "sync" and region in record.sync_peers:
         return Unfit(
             region,
             f"the shard is sync, and an acknowledged write may be on {' or '.join(silent)} alone, which cannot be asked",
         )
-    best = max(snapshot.node(peer).gseq or 0 for peer in record.sync_peers)
-    return Candidate(region, gseq, best - gseq, best - gseq)
+    if silent or not record.sync_peers:
+        return None
+    confirmed = max(snapshot.node(peer).gseq or 0 for peer in record.sync_peers)
+    if record.mode == "joining":
+        confirmed = max(confirmed, record.gseq)
+    behind = max(0, confirmed - gseq)
+    return Candidate(region, gseq, behind, behind)
 
 
 def best(snapshot: Snapshot, regions: Iterable[str]) -> tuple[Candidate | None, tuple[Unfit, ...]]:

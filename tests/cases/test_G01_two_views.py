@@ -64,4 +64,4 @@ async def test_G01_without_a_majority_nothing_is_promoted_and_stale_reads_go_on(
         assert shard.retry_after_s > 0
         read = await shard.info(KEY, stale=True)
         assert (read.stale, read.region, read.answer.key) == (True, AWAY, KEY)
-        assert away.parts[SHARD].keeper.decision.action == "wait"
+        await until(lambda: away.parts[SHARD].keeper.decision.action == "wait")

@@ -198,6 +198,36 @@ def test_a_sync_shard_changes_its_mode_only_by_the_record() -> None:
     assert (of(back).action, of(back).mode) == ("reopen", "joining")
 
 
+@pytest.mark.parametrize("mode", ["sync", "joining"])
+def test_a_restarted_holder_of_a_shard_with_confirmed_writes_is_held_against_its_peers(mode: str) -> None:
+    """However fast it was written: what nobody has confirmed was not acknowledged."""
+    shard = spec(sync=True)
+    now = record(mode=mode, sync_peers=(B,), writes_s=500.0, gseq=990)
+    restarted = primary(A, "a2", gseq=1000)
+    decision = of(snapshot(A, restarted, replica(gseq=1000), shard=shard, now=now, unchanged_s=1.0))
+    assert decision.action == "failover"
+    assert decision.candidate is not None
+    assert decision.candidate.loss == 0
+    ahead = snapshot(A, restarted, replica(gseq=1001), shard=shard, now=now, unchanged_s=1.0)
+    assert of(ahead).action == "wait", "the peer has confirmed one more"
+    silent = snapshot(A, restarted, away(B), shard=shard, now=now, unchanged_s=1.0)
+    assert of(silent).action == "wait", "nobody says what was confirmed"
+
+
+def test_a_peer_that_is_joining_is_held_against_what_came_before() -> None:
+    now = record(mode="joining", sync_peers=(B,))
+    seen = snapshot(B, away(A), replica(gseq=999), shard=spec(sync=True), now=now, unchanged_s=LOST_S)
+    assert of(seen).action == "wait"
+    assert of(replace(seen, nodes={**seen.nodes, B: replica(gseq=1000)})).action == "failover"
+
+
+def test_a_peer_is_not_chosen_while_another_peer_may_have_more() -> None:
+    now = record(mode="sync", sync_peers=(B, C))
+    seen = snapshot(B, away(A), replica(B), away(C), shard=spec(A, B, C, sync=True), now=now, unchanged_s=LOST_S)
+    assert of(seen).action == "wait"
+    assert "may be on ap-south alone" in of(seen).why
+
+
 def test_a_record_of_a_region_that_the_settings_do_not_have() -> None:
     decision = of(snapshot(B, replica(), now=record(holder="mars")))
     assert decision.action == "refuse"
