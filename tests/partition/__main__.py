@@ -23,9 +23,15 @@ from tests.partition.naive import NaiveCluster
 from tests.partition.namespaces import NamespaceLinks, Namespaces, missing
 from tests.partition.proxies import ProxyLinks
 from tests.partition.rounds import HEAD, Totals, play
+from tests.partition.sentinel import GuardedSentinelCluster, SentinelCluster
 
-NAIVE_FAULTS = ("holder alone", "regions apart", "store frozen", "gateway frozen", "region killed", "store unreached")
-"""Those that naive promotion has an answer to."""
+OTHERS_FAULTS = ("holder alone", "regions apart", "store frozen", "store killed", "region killed", "flapping links")
+"""Those that naive promotion and sentinels have an answer to."""
+
+CLUSTERS: dict[str, type[Cluster]] = {
+    "fenced": Cluster, "naive": NaiveCluster, "sentinel": SentinelCluster, "sentinel-guarded": GuardedSentinelCluster,
+}  # fmt: skip
+"""By the name of how stores are promoted."""
 
 
 def main() -> int:
@@ -39,8 +45,8 @@ def main() -> int:
             return _wait(subprocess.Popen([*spaces.control, *again]))
     with tempfile.TemporaryDirectory(prefix="stanchion-partition-") as folder:
         totals = asyncio.run(_play(options, Path(folder)))
-    naive = " naive" if options.naive else ""
-    name = f"{options.mode}{naive}, lease {options.lease:g} s, {options.tier}"
+    how = "" if options.promotion == "fenced" else f" {options.promotion}"
+    name = f"{options.mode}{how}, lease {options.lease:g} s, {options.tier}"
     if options.json:
         print(json.dumps(asdict(totals)))
     else:
@@ -65,10 +71,11 @@ async def _play(options: argparse.Namespace, folder: Path) -> Totals:
     assert playing is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
     links: Links = NamespaceLinks(Namespaces(options.inside)) if options.inside else ProxyLinks()
-    made = NaiveCluster if options.naive else Cluster
-    cluster = made(folder, links, mode=options.mode, lease_s=options.lease, ports_free=not options.inside)
+    cluster = CLUSTERS[options.promotion](
+        folder, links, mode=options.mode, lease_s=options.lease, ports_free=not options.inside
+    )
     random, totals = Random(options.seed), Totals()
-    names = options.fault or list(NAIVE_FAULTS if options.naive else FAULTS)
+    names = options.fault or list(FAULTS if options.promotion == "fenced" else OTHERS_FAULTS)
     async with cluster:
         for number in range(options.rounds):
             fault, began = names[number % len(names)], time.monotonic()
@@ -90,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=len(FAULTS))
     parser.add_argument("--mode", choices=("async", "sync"), default="async")
     parser.add_argument("--tier", choices=("namespaces", "proxies"), default="proxies" if missing() else "namespaces")
-    parser.add_argument("--naive", action="store_true", help="promotion without a fence, to see what the checker says")
+    parser.add_argument("--promotion", choices=list(CLUSTERS), default="fenced", help="by whom stores are promoted")
     parser.add_argument("--lease", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fault", action="append", choices=list(FAULTS))

@@ -30,7 +30,7 @@ Mode = Literal["async", "sync"]
 
 _REDIS = (
     'save ""', "appendonly yes", "appendfsync everysec", "protected-mode no", "repl-diskless-sync-delay 0",
-    "repl-ping-replica-period 1", "repl-timeout 4", "tcp-keepalive 5", "replicaof 127.0.0.1 1",
+    "repl-ping-replica-period 1", "repl-timeout 4", "tcp-keepalive 5",
 )  # fmt: skip
 ADMIN_TOKEN = "an-admin-token-of-the-partition-tests"
 
@@ -49,7 +49,7 @@ class Ports:
 
 
 class Cluster:
-    """Everything that runs. `lease_s`: the shard's."""
+    """Everything that runs. `lease_s`: the shard's. `beside`: what else of a region dies with it."""
 
     def __init__(
         self, folder: Path, links: Links, *, mode: Mode, lease_s: float = 1.5, ports_free: bool = False
@@ -61,6 +61,7 @@ class Cluster:
         }
         self._etcd = (free_port(), free_port()) if ports_free else (2379, 2380)
         self.stores: dict[Region, Process] = {}
+        self.beside: dict[Region, Process] = {}
         self.gateways: dict[Region, Process] = {}
         self._writers: list[Process] = []
         self._histories: list[Path] = []
@@ -90,7 +91,9 @@ class Cluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for process in (*self._writers, *self.gateways.values(), *self.stores.values(), self.etcd):
+        for process in (
+            *self._writers, *self.gateways.values(), *self.beside.values(), *self.stores.values(), self.etcd
+        ):  # fmt: skip
             process.kill()
         await self.links.close()
         assert self._http is not None
@@ -113,9 +116,13 @@ class Cluster:
         folder, host = self.folder / f"redis-{region}", self.links.bind(region)
         folder.mkdir()
         config = folder / "redis.conf"
-        lines = [f"port {self._ports[region].redis}", f"bind {host}", f"dir {folder}", *_REDIS]
+        lines = [f"port {self._ports[region].redis}", f"bind {host}", f"dir {folder}", *_REDIS, *self.role(region)]
         config.write_text("\n".join(lines) + "\n", "utf-8")
         return Process([*self.links.run_in(region), "redis-server", str(config)], self.folder / f"redis-{region}.log")
+
+    def role(self, region: Region) -> list[str]:
+        """The store's lines of what it is when it starts: parked."""
+        return ["replicaof 127.0.0.1 1"]
 
     def _make_gateway(self, region: Region) -> Process:
         host, ports = self.links.bind(region), self._ports[region]

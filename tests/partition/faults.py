@@ -119,11 +119,12 @@ async def gateway_killed(cluster: Cluster, held: Region, seconds: float) -> None
 
 
 async def region_killed(cluster: Cluster, held: Region, seconds: float) -> None:
-    cluster.gateways[held].kill()
-    cluster.stores[held].kill()
+    processes = [one[held] for one in (cluster.gateways, cluster.beside, cluster.stores) if held in one]
+    for process in processes:
+        process.kill()
     await asyncio.sleep(seconds)
-    cluster.stores[held].start()
-    cluster.gateways[held].start()
+    for process in reversed(processes):
+        process.start()
 
 
 async def authority_killed(cluster: Cluster, held: Region, seconds: float) -> None:

@@ -62,7 +62,7 @@ async def test_rounds_with_confirmed_writes_lose_nothing() -> None:
 
 
 async def test_promotion_without_a_fence_is_found_fault_with() -> None:
-    code, totals, told = await rounds("--tier", "proxies", "--naive", *faults("holder alone"))
+    code, totals, told = await rounds("--tier", "proxies", "--promotion", "naive", *faults("holder alone"))
     assert code == 1, told
     assert totals["lost"] > 0
     assert totals["exported"] == 0
