@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import subprocess
 import time
@@ -13,11 +14,14 @@ import pytest
 
 from sessions import errors
 from sessions.redis.link import Link, connections
+from sessions.redis.replication import RedisReplication
 from sessions.redis.script import SOURCE
 from sessions.redis.store import RedisStore, Sync, Timing
 from tests.sessions.cut_proxy import CutProxy
 from tests.sessions.labs import KEY, LEASE_MS, append, create, events, granted, stored_ids
 from tests.sessions.redis_server import RedisServer, binary, free_port, until
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "sessions.md"
 
 pytestmark = pytest.mark.skipif(binary() is None, reason="there is no redis-server on this machine")
 
@@ -203,6 +207,28 @@ async def test_a_user_with_just_what_is_needed(own_server: RedisServer) -> None:
     assert len((await store.list_sessions("shop")).sessions) == 1
     await store.expire(epoch=1, idle_before_ms=2**50)
     assert store.uses_functions
+
+
+async def test_the_user_of_the_documentation_may_do_all_that_a_shard_asks(own_server: RedisServer) -> None:
+    (line,) = re.findall(r"^ACL SETUSER stanchion .*$", DOCUMENTED.read_text("utf-8"), re.MULTILINE)
+    assert await own_server.command(*line.replace("PASSWORD", "pw").split()) == b"OK"
+    url = f"redis://stanchion:pw@127.0.0.1:{own_server.port}/0"
+    store = store_at(url, sync=Sync(replicas=0, timeout_s=1.0))
+    await granted(store)
+    await create(store)
+    await append(store, "a")
+    assert await stored_ids(store) == ["a"]
+    assert len((await store.list_sessions("shop")).sessions) == 1
+    await store.expire(epoch=1, idle_before_ms=2**50)
+    assert store.uses_functions
+    link = Link(connections(url, 5.0), most=1, timeout_s=10.0, wait_s=5.0, connect_timeout_s=5.0)
+    try:
+        replication = RedisReplication(link)
+        assert (await replication.status()).role == "primary"
+        await replication.follow("127.0.0.1", 1)
+        await replication.promote()
+    finally:
+        await link.close()
 
 
 async def test_a_wrong_password_and_a_forbidden_command_are_told_without_the_password(own_server: RedisServer) -> None:
