@@ -36,6 +36,10 @@ CLUSTERS: dict[str, type[Cluster]] = {
 
 def main() -> int:
     options = _parser().parse_args()
+    if options.tier == "proxies" and issubclass(CLUSTERS[options.promotion], SentinelCluster):
+        why = missing() or "use --tier namespaces"
+        print(f"--promotion {options.promotion} runs in network namespaces only: {why}", file=sys.stderr)
+        return 2
     if options.tier == "namespaces" and options.inside is None:
         if why := missing():
             print(why, file=sys.stderr)

@@ -82,6 +82,9 @@ class Cluster:
             for region in REGIONS:
                 self.stores[region] = self._make_store(region)
                 self.stores[region].start()
+                if (process := self._make_beside(region)) is not None:
+                    self.beside[region] = process
+                    process.start()
             for region in REGIONS:
                 self.gateways[region] = self._make_gateway(region)
                 self.gateways[region].start()
@@ -123,6 +126,9 @@ class Cluster:
     def role(self, region: Region) -> list[str]:
         """The store's lines of what it is when it starts: parked."""
         return ["replicaof 127.0.0.1 1"]
+
+    def _make_beside(self, region: Region) -> Process | None:
+        return None
 
     def _make_gateway(self, region: Region) -> Process:
         host, ports = self.links.bind(region), self._ports[region]

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from contextlib import suppress
 from typing import Any
 
-import aiohttp
+from aiohttp import web
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from tests.partition.checker import Stored
-from tests.partition.cluster import NAMES, REGIONS, Region, other
+from tests.partition.cluster import REGIONS, Region
 from tests.partition.links import Place
-from tests.partition.naive import NaiveCluster, NaiveGateway, ask, client, parser, serve, stores_of
+from tests.partition.plain import PlainCluster, PlainGateway, ask, client, parser, serve, stores_of
 from tests.partition.processes import Process
 
-NAME = "sessions"
-PORT = 26379
+_MODULE = "tests.partition.sentinel"
+_NAME = "sessions"
+_PORT = 26379
 _PLACES: tuple[Place, ...] = ("west", "east", "third")
 _FAILOVER_TIMEOUT_MS = 5000
 _ASK_EVERY_S = 0.1
@@ -33,25 +32,23 @@ _ASK_EVERY_S = 0.1
 
 async def _master(sentinel: Redis) -> dict[str, str]:
     """What it holds of the master. Raises RedisError and OSError."""
-    row = await ask(sentinel, "SENTINEL", "MASTER", NAME)
+    row = await ask(sentinel, "SENTINEL", "MASTER", _NAME)
     return {key.decode(): value.decode() for key, value in row.items()}
 
 
-class SentinelGateway(NaiveGateway):
+class SentinelGateway(PlainGateway):
     """`sentinels`: clients, the nearest first. `hosts`: where each region's store is."""
 
-    def __init__(
-        self, own: Region, stores: dict[Region, Redis], sentinels: list[Redis], hosts: dict[str, Region]
-    ) -> None:
-        super().__init__(own, stores, 0.0)
+    def __init__(self, stores: dict[Region, Redis], sentinels: list[Redis], hosts: dict[str, Region]) -> None:
+        super().__init__(stores)
         self._sentinels, self._hosts = sentinels, hosts
 
     async def watch(self) -> None:
         while True:
-            await self.failed()
+            await self._look()
             await asyncio.sleep(_ASK_EVERY_S)
 
-    async def failed(self) -> None:
+    async def _look(self) -> None:
         """Ask the nearest sentinel that answers and holds the master for well, as clients of Redis do."""
         for sentinel in self._sentinels:
             with suppress(RedisError, OSError):
@@ -60,8 +57,14 @@ class SentinelGateway(NaiveGateway):
                     self.primary, self.epoch = self._hosts[row["ip"]], int(row["config-epoch"]) + 1
                     return
 
+    async def _append(self, request: web.Request) -> web.Response:
+        response = await super()._append(request)
+        if response.status == 500:  # the primary did not take it
+            await self._look()
+        return response
 
-class SentinelCluster(NaiveCluster):
+
+class SentinelCluster(PlainCluster):
     """`guarded`: see above."""
 
     guarded = False
@@ -76,14 +79,17 @@ class SentinelCluster(NaiveCluster):
         """What is in the third place: a sentinel."""
         return self._make_sentinel("third")
 
+    def _make_beside(self, region: Region) -> Process:
+        return self._make_sentinel(region)
+
     def _make_sentinel(self, place: Place) -> Process:
         config = self.folder / f"sentinel-{place}.conf"
         lines = (
-            f"port {PORT}", f"bind {self.links.bind(place)}", f"dir {self.folder}", "protected-mode no",
-            f"sentinel monitor {NAME} {self.links.bind('west')} {self._ports['west'].redis} 2",
-            f"sentinel down-after-milliseconds {NAME} {self.lease_s * 1000:.0f}",
-            f"sentinel failover-timeout {NAME} {_FAILOVER_TIMEOUT_MS}",
-            f"sentinel parallel-syncs {NAME} 1",
+            f"port {_PORT}", f"bind {self.links.bind(place)}", f"dir {self.folder}", "protected-mode no",
+            f"sentinel monitor {_NAME} {self.links.bind('west')} {self._ports['west'].redis} 2",
+            f"sentinel down-after-milliseconds {_NAME} {self.lease_s * 1000:.0f}",
+            f"sentinel failover-timeout {_NAME} {_FAILOVER_TIMEOUT_MS}",
+            f"sentinel parallel-syncs {_NAME} 1",
         )  # fmt: skip
         config.write_text("\n".join(lines) + "\n", "utf-8")
         command = [*self.links.run_in(place), "redis-server", str(config), "--sentinel"]
@@ -92,56 +98,28 @@ class SentinelCluster(NaiveCluster):
     def gateway_command(self, region: Region) -> list[str]:
         nearest = sorted(_PLACES, key=lambda place: (place != region, place == "third"))
         return [
-            sys.executable, "-m", "tests.partition.sentinel", "--own", region,
-            "--stores", *(f"redis://{self.links.bind(one)}:{self._ports[one].redis}/0" for one in REGIONS),
-            "--sentinels", *(f"redis://{self.links.bind(one)}:{PORT}" for one in nearest),
+            *self.plain_command(_MODULE, region),
+            "--sentinels", *(self._sentinel_url(place) for place in nearest),
             "--hosts", *(self.links.bind(one) for one in REGIONS),
-            "--host", self.links.bind(region), "--port", str(self._ports[region].http), "--patience", "0",
         ]  # fmt: skip
 
-    async def __aenter__(self) -> SentinelCluster:
-        for region in REGIONS:
-            self.beside[region] = self._make_sentinel(region)
-            self.beside[region].start()
-        await super().__aenter__()
-        return self
-
-    async def well(self, seconds: float = 60.0) -> dict[str, Any]:
-        """Until gateways and sentinels agree, and the other store follows: sentinels see to that."""
-        end = time.monotonic() + seconds
-        rows: dict[Region, dict[str, Any]] = {}
-        while time.monotonic() < end:
-            with suppress(aiohttp.ClientError, TimeoutError, RedisError, OSError):
-                rows = {region: await self.asked(region) for region in REGIONS}
-                primary: Region = rows["west"]["primary"]
-                if rows["west"] == rows["east"] and await self._follows(primary) and await self._known():
-                    return {"epoch": rows["west"]["epoch"], "holder": NAMES[primary], "promotions": []}
-            await asyncio.sleep(0.1)
-        tails = {region: self.gateways[region].tail() for region in REGIONS}
-        raise AssertionError(f"sentinels did not make the pair well within {seconds:g} s: {rows} {tails}")
-
-    async def stored(self, sessions: set[str]) -> Stored:
-        region = await self.holder()
-        return Stored({session: await self._events(region, session) for session in sorted(sessions)})
-
-    async def _follows(self, primary: Region) -> bool:
-        async with client(self._store_url(other(primary))) as replica:
-            role = await ask(replica, "ROLE")
-            return bool(
-                role[0] == b"slave" and role[1] == self.links.bind(primary).encode() and role[3] == b"connected"
-            )
+    async def agreed(self, rows: dict[Region, dict[str, Any]]) -> dict[str, Any] | None:
+        """Sentinels see to it that the other store follows."""
+        row = rows["west"]
+        well = row == rows["east"] and await self.replicates(row["primary"], order=False) and await self._known()
+        return row if well else None
 
     async def _known(self) -> bool:
         """Whether every sentinel knows the other two and the replica: before that, there is nobody to promote."""
         for place in _PLACES:
-            async with client(f"redis://{self.links.bind(place)}:{PORT}") as sentinel:
+            async with client(self._sentinel_url(place)) as sentinel:
                 row = await _master(sentinel)
                 if (row["flags"], row["num-other-sentinels"], row["num-slaves"]) != ("master", "2", "1"):
                     return False
         return True
 
-    def _store_url(self, region: Region) -> str:
-        return f"redis://{self.links.bind(region)}:{self._ports[region].redis}/0"
+    def _sentinel_url(self, place: Place) -> str:
+        return f"redis://{self.links.bind(place)}:{_PORT}"
 
 
 class GuardedSentinelCluster(SentinelCluster):
@@ -149,12 +127,12 @@ class GuardedSentinelCluster(SentinelCluster):
 
 
 def main() -> int:
-    made = parser("tests.partition.sentinel")
+    made = parser(_MODULE)
     made.add_argument("--sentinels", nargs=3, required=True)
     made.add_argument("--hosts", nargs=2, required=True)
     options = made.parse_args()
     hosts: dict[str, Region] = dict(zip(options.hosts, REGIONS, strict=True))
-    gateway = SentinelGateway(options.own, stores_of(options.stores), [client(url) for url in options.sentinels], hosts)
+    gateway = SentinelGateway(stores_of(options.stores), [client(url) for url in options.sentinels], hosts)
     asyncio.run(serve(gateway, options.host, options.port))
     return 0
 
