@@ -14,7 +14,6 @@ import pytest
 
 from sessions import errors
 from sessions.redis.link import Link, connections
-from sessions.redis.replication import RedisReplication
 from sessions.redis.script import SOURCE
 from sessions.redis.store import RedisStore, Sync, Timing
 from tests.sessions.cut_proxy import CutProxy
@@ -192,13 +191,8 @@ async def test_a_user_without_functions_gets_scripts_which_are_loaded_again_too(
     assert await stored_ids(store) == ["a", "b"]
 
 
-async def test_a_user_with_just_what_is_needed(own_server: RedisServer) -> None:
-    """Reading the operations manual's rules here keeps them true."""
-    commands = "info time hget hmget hset hstrlen hgetall get set xadd xrange xrevrange zadd zrem zrangebyscore"
-    allowed = ("+function|load", "+fcall", "+zrangebylex", "+unlink", *(f"+{command}" for command in commands.split()))
-    rules = ("on", ">pw", "~stanchion:*", *allowed)
-    await own_server.command("ACL", "SETUSER", "sessions", *rules)
-    store = store_at(f"redis://sessions:pw@127.0.0.1:{own_server.port}/0")
+async def all_steps(store: RedisStore) -> None:
+    """What a gateway does with its sessions, as the user whom the store's URL names."""
     await granted(store)
     await create(store)
     await append(store, "a")
@@ -209,26 +203,24 @@ async def test_a_user_with_just_what_is_needed(own_server: RedisServer) -> None:
     assert store.uses_functions
 
 
+async def test_a_user_with_just_what_is_needed(own_server: RedisServer) -> None:
+    """The least there is, command by command."""
+    commands = "info time hget hmget hset hstrlen hgetall get set xadd xrange xrevrange zadd zrem zrangebyscore"
+    allowed = ("+function|load", "+fcall", "+zrangebylex", "+unlink", *(f"+{command}" for command in commands.split()))
+    rules = ("on", ">pw", "~stanchion:*", *allowed)
+    await own_server.command("ACL", "SETUSER", "sessions", *rules)
+    await all_steps(store_at(f"redis://sessions:pw@127.0.0.1:{own_server.port}/0"))
+
+
 async def test_the_user_of_the_documentation_may_do_all_that_a_shard_asks(own_server: RedisServer) -> None:
     (line,) = re.findall(r"^ACL SETUSER stanchion .*$", DOCUMENTED.read_text("utf-8"), re.MULTILINE)
     assert await own_server.command(*line.replace("PASSWORD", "pw").split()) == b"OK"
-    url = f"redis://stanchion:pw@127.0.0.1:{own_server.port}/0"
-    store = store_at(url, sync=Sync(replicas=0, timeout_s=1.0))
-    await granted(store)
-    await create(store)
-    await append(store, "a")
-    assert await stored_ids(store) == ["a"]
-    assert len((await store.list_sessions("shop")).sessions) == 1
-    await store.expire(epoch=1, idle_before_ms=2**50)
-    assert store.uses_functions
-    link = Link(connections(url, 5.0), most=1, timeout_s=10.0, wait_s=5.0, connect_timeout_s=5.0)
-    try:
-        replication = RedisReplication(link)
-        assert (await replication.status()).role == "primary"
-        await replication.follow("127.0.0.1", 1)
-        await replication.promote()
-    finally:
-        await link.close()
+    store = store_at(f"redis://stanchion:pw@127.0.0.1:{own_server.port}/0", sync=Sync(replicas=0, timeout_s=1.0))
+    await all_steps(store)
+    assert (await store.replication.status()).role == "primary"
+    await store.replication.follow("127.0.0.1", 1)
+    assert (await store.replication.status()).role == "replica"
+    await store.replication.promote()
 
 
 async def test_a_wrong_password_and_a_forbidden_command_are_told_without_the_password(own_server: RedisServer) -> None:

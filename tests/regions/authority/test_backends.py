@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.regions.authority.conftest import ALWAYS, need
 from tests.regions.authority.etcd_server import EtcdCluster
 from tests.sessions import redis_server
 from tests.sessions.redis_server import RedisServer, free_port, until
+
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "sessions.md"
 
 
 @pytest.fixture
@@ -183,6 +186,21 @@ async def test_a_redis_that_may_forget_is_refused(
         with pytest.raises(AuthorityUnavailable, match=words):
             await authority.swap("x", None, b"1")
         await authority.close()
+
+
+async def test_the_user_of_the_documentation_may_do_all_that_an_authority_asks(servers: None, tmp_path: Path) -> None:
+    (line,) = re.findall(r"^ACL SETUSER authority .*$", DOCUMENTED.read_text("utf-8"), re.MULTILINE)
+    with RedisServer(tmp_path, *ALWAYS) as server:
+        assert await server.command(*line.replace("PASSWORD", "pw").split()) == b"OK"
+        authority = RedisAuthority(f"redis://authority:pw@127.0.0.1:{server.port}/0")
+        try:
+            await authority.swap("x", None, b"1")
+            found = await authority.read("x")
+            assert found is not None
+            assert found.value == b"1"
+            assert set(await authority.read_all("x")) == {"x"}
+        finally:
+            await authority.close()
 
 
 async def test_a_redis_that_lost_its_data_is_noticed(servers: None, tmp_path: Path) -> None:
